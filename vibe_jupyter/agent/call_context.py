@@ -11,7 +11,6 @@ A call is prepared once. What the policy decides on, what the card shows and wha
 import asyncio
 import hashlib
 import json
-import re
 import secrets
 import threading
 import time
@@ -28,6 +27,7 @@ from vibe_jupyter.agent.run import PendingRequests
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.path_arguments import NONE_JUDGED, places_of
 from vibe_jupyter.files.workspace import Located, Workspace
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER, RedactedStream, Redactor
 from vibe_jupyter.protocol import (
@@ -66,7 +66,7 @@ _PLACEHOLDER_SENT: Final = (
 )
 
 FAILED_AGAIN: Final = " (the same call failed in the same way before; change something before you send it again)"
-_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
+_VARYING: Final = lazy_pattern(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
 """What differs between two equal failures: addresses in memory, and times."""
 _Key = tuple[str, str]
 

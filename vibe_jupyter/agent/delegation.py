@@ -5,13 +5,13 @@ cards; the caller's history gets its answer alone.
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from vibe_jupyter.agent.agent import Subagent
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
@@ -32,7 +32,7 @@ SUBAGENTS: Final = "subagents"
 """Folder beside the caller's journal."""
 AT_ONCE: Final = 4
 """Sub-agents of one run that work at the same time; further ones wait."""
-_NOT_IN_NAMES: Final = re.compile(r"[^\w-]+")
+_NOT_IN_NAMES: Final = lazy_pattern(r"[^\w-]+")
 
 
 class NestedRun(Run):

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import stat
-import tomllib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
 from vibe_jupyter.files.file_stamps import FileStamp, stamp_file, stamp_files
 from vibe_jupyter.protocol import LazyModel
+from vibe_jupyter.safe_imports import without_working_folder
 
 FILE_NAME: Final = "trusted_folders.toml"
 """In the user's folder; the lists in it are Mistral Vibe's own."""
@@ -113,11 +113,21 @@ class TrustedFolders:
 
     def _read_file(self) -> "_Kept":
         try:
-            return _Kept.model_validate(tomllib.loads(self._path.read_text(encoding="utf-8")))
+            text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return _Kept()
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-            raise ConfigError(f"Cannot read {self._path}: {error}. Fix or remove it, then run again.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+        with without_working_folder():
+            import tomllib  # noqa: PLC0415 - a first prompt may find no such file
+
+        try:
+            return _Kept.model_validate(tomllib.loads(text))
+        except (tomllib.TOMLDecodeError, ValidationError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, problem: Exception) -> ConfigError:
+        return ConfigError(f"Cannot read {self._path}: {problem}. Fix or remove it, then run again.")
 
     @contextmanager
     def _change_file(self) -> "Generator[_Kept]":

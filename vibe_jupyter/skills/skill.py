@@ -1,11 +1,12 @@
 """One skill, how a prompt calls it, and which calls of tools it leaves while it is in use."""
 
 import fnmatch
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
+
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
 FILE_NAME: Final = "SKILL.md"
 TOOLS_FOLDER: Final = "tools"
@@ -71,7 +72,7 @@ def _is_listed(allowed: Sequence[str], names: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name.casefold(), pattern) for pattern in patterns for name in names)
 
 
-_CALL: Final = re.compile(r"\s*/(?=[A-Za-z0-9])(?P<words>[^\n]*)")
+_CALL: Final = lazy_pattern(r"\s*/(?=[A-Za-z0-9])(?P<words>[^\n]*)")
 _MOST_WORDS: Final = 32
 """Of a name: as many as its longest can have."""
 
