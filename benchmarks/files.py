@@ -40,7 +40,7 @@ PYTHON_REPEATS: Final = 3
 HUGE: Final = 2**30
 """Bytes."""
 PATTERNS: Final = {"rare": "needle", "frequent": "word1 ", "absent": "no_such_word"}
-CONTEXT: Final = ToolContext(call_id="bench", progress=lambda text: None, cancelled=lambda: False)
+CONTEXT: Final = ToolContext(call_id="bench", progress=print, cancelled=lambda: False)
 
 
 @dataclass(frozen=True)

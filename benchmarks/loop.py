@@ -36,6 +36,7 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, RunFinished, ToolResult
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
@@ -138,6 +139,7 @@ async def run_ours(url: str, turns: int, folder: Path) -> None:
             AutoCompact(),
         ),
         instructions="You are measured.",
+        redactor=Redactor(),
     )
     ended = ""
     async for event in start_run(agent, Conversation(journal), f"Take {turns} turns", terms=RunTerms()):

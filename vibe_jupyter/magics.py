@@ -5,7 +5,6 @@ This module is imported by `%load_ext`, so it imports nothing heavy: the app com
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -227,7 +226,7 @@ def _without_keep(options: Options) -> Options:
     """
     if options.keep:
         raise ConfigError("--keep requires a whole cell: write the prompt under %%vibe --keep.")
-    return replace(options, keep=False)
+    return options._replace(keep=False)
 
 
 def question_marks(lines: list[str]) -> list[str]:

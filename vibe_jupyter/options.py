@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.lazy_patterns import lazy_pattern
@@ -42,8 +42,7 @@ SETTINGS_HELP = 'Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("p
 """The end of that page."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What was given on the magic's line."""
 
     model: str | None = None

@@ -17,6 +17,7 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import ApprovalRequested, Command, Event, Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
@@ -95,6 +96,7 @@ class Bench:
             permissions=self.permissions,
             middleware=[TurnLimit(self.turns)],
             instructions="You are under test.",
+            redactor=Redactor(),
             stream=self.stream,
         )
 

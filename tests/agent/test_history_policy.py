@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -146,10 +145,10 @@ class Desk:
 
     def agent(self) -> Agent:
         plain = self.bench.agent()
-        model: Model = replace(
-            plain.model, context_window=self.window, sees_images=True, input_price=1.0, output_price=1.0
+        model: Model = plain.model._replace(
+            context_window=self.window, sees_images=True, input_price=1.0, output_price=1.0
         )
-        return replace(plain, model=model, tools=self.tools, middleware=self.middleware, compaction=self.compaction)
+        return plain._replace(model=model, tools=self.tools, middleware=self.middleware, compaction=self.compaction)
 
     async def ask(self, prompt: str, context: str = "") -> list[Event]:
         run = start_run(self.agent(), self.bench.conversation, prompt, terms=RunTerms(), context=context)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -28,7 +27,7 @@ from vibe_jupyter.testing import Tokens, answer, call, hold, raw, say
 
 
 async def ask(bench: Bench, *middleware: Middleware, prompt: str = "go") -> list[Event]:
-    agent = replace(bench.agent(), middleware=middleware)
+    agent = bench.agent()._replace(middleware=middleware)
     async with asyncio.timeout(WAIT):
         return [event async for event in start_run(agent, bench.conversation, prompt, terms=RunTerms())]
 
@@ -140,7 +139,7 @@ async def test_time_is_limited_also_while_the_model_says_nothing(bench: Bench) -
 
 async def test_the_time_in_which_the_user_was_waited_for_does_not_count(bench: Bench) -> None:
     bench.model.will_reply(call("risky", text="a"), say("Done."))
-    agent = replace(bench.agent(), middleware=[TimeLimit(2.0)])
+    agent = bench.agent()._replace(middleware=[TimeLimit(2.0)])
     run = start_run(agent, bench.conversation, "go", terms=RunTerms())
     async with asyncio.timeout(WAIT):
         events: list[Event] = []

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,8 +30,8 @@ def chunk(text: str, used: int | None = None, finish: str | None = None) -> byte
 async def ask(bench: Bench, dollars: float) -> list[Event]:
     """One run of a model with prices, and a limit."""
     plain = bench.agent()
-    priced = replace(plain.model, input_price=PRICE, output_price=PRICE)
-    agent = replace(plain, model=priced, middleware=[PriceLimit(dollars)])
+    priced = plain.model._replace(input_price=PRICE, output_price=PRICE)
+    agent = plain._replace(model=priced, middleware=[PriceLimit(dollars)])
     async with asyncio.timeout(WAIT):
         return [event async for event in start_run(agent, bench.conversation, "go", terms=RunTerms())]
 

@@ -5,7 +5,6 @@ import errno
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ class ServerBench(Bench):
     def agent(self) -> Agent:
         server = Server(name="rs", api_base=self.server.url, api_key=self.key, dialect="mistralrs")
         model = Model(server=server, name=self.name, alias="rs")
-        return replace(super().agent(), model=model)
+        return super().agent()._replace(model=model)
 
 
 async def drive(tmp_path: Path, model: Any, server: AgenticServer, **options: Any) -> tuple[ServerBench, list[Event]]:

@@ -23,6 +23,7 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient, RetryPolicy
 from vibe_jupyter.llm.request import ModelRequestTerms, RetryScheduled
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
@@ -96,6 +97,7 @@ class Talk:
             permissions=Permissions(Workspace(folder)),
             middleware=[TurnLimit(3)],
             instructions="You help in a notebook.",
+            redactor=Redactor(),
         )
 
     async def ask(self, wish: str) -> list[Event]:

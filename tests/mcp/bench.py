@@ -25,6 +25,7 @@ from vibe_jupyter.mcp.tool import ToolWays
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.mcp.toolset import McpToolset
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import ApprovalRequested, Approve, Event
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
@@ -91,6 +92,7 @@ class McpBench:
             permissions=self.permissions,
             middleware=[TurnLimit(50), PriceLimit(self.price_limit)],
             instructions="You are under test.",
+            redactor=Redactor(),
             schema_only=self.schema_only,
         )
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +182,7 @@ async def test_an_interrupt_ends_the_call_and_takes_the_question_back(either: Mc
 
 
 async def test_the_time_of_a_call_rests_while_the_person_thinks(bench: McpBench, url: str) -> None:
-    bench.declare(replace(asking_at(url), tool_timeout=0.5))
+    bench.declare(asking_at(url)._replace(tool_timeout=0.5))
     bench.model.will_reply(call("mcp__asking__ask", message="Who?", schema=NAME), say("done"))
 
     def slowly(event: Event, run: Run) -> None:

@@ -25,6 +25,7 @@ from vibe_jupyter.mcp.tool import ToolWays
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.mcp.toolset import McpToolset
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import (
     WHOLE,
@@ -106,6 +107,7 @@ class Bench:
             permissions=self.permissions,
             middleware=[TurnLimit(10)],
             instructions="You are under test.",
+            redactor=Redactor(),
         )
         run = start_run(agent, self.conversation, "Go on.", terms=terms or RunTerms())
         events: list[Event] = []

@@ -30,7 +30,7 @@ def plan(text, *selected, other="", typed=None):
     offers = []
     serve(access.reads.glance())  # as before each prompt
     args = planning.arguments(plan=text)
-    result = serve(planning.run(args, replace(context, ask=answer)))
+    result = serve(planning.run(args, context._replace(ask=answer)))
     print(json.dumps([result.parts[0].text, offers, getattr(acceptance.take(), "agent", None)]))
 """
 

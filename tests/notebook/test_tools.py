@@ -741,8 +741,8 @@ def test_many_cells_that_print_share_the_room_of_one_result(open_page: OpenPage)
 def test_an_interrupt_between_two_cells_of_one_call_leaves_the_second_unrun(open_page: OpenPage) -> None:
     page = open_page("first = 1", "second = 2")
     page.run(
-        "import dataclasses, tests.notebook.driver as driver\n"
-        "driver.context = dataclasses.replace(context, cancelled=lambda: 'first' in globals())"
+        "import tests.notebook.driver as driver\n"
+        "driver.context = context._replace(cancelled=lambda: 'first' in globals())"
     )
     try:
         result = after_reading(page, "run_cells", cells=[cell.id for cell in page.cells[:2]])
@@ -759,8 +759,8 @@ def test_an_interrupt_in_a_cell_leaves_the_next_unrun_also_where_errors_stop_not
     ids = [cell.id for cell in page.cells[:2]]
     calls = (("read_notebook", {}), ("run_cells", {"cells": ids, "stop_on_error": False}))
     page.run(
-        "import dataclasses, tests.notebook.driver as driver\n"
-        "driver.context = dataclasses.replace(context, cancelled=lambda: False)"  # the run does not know of it yet
+        "import tests.notebook.driver as driver\n"
+        "driver.context = context._replace(cancelled=lambda: False)"  # the run does not know of it yet
     )
     try:
         outer = page.run(

@@ -24,7 +24,7 @@ def named(
 
 
 def at(**changes: object) -> ToolServer:
-    return replace(SERVER, at=replace(PROGRAM, **changes))
+    return SERVER._replace(at=replace(PROGRAM, **changes))
 
 
 def test_a_program_is_shown_with_its_exact_command_its_folder_and_the_names_of_its_variables() -> None:
@@ -56,7 +56,7 @@ def test_another_folder_is_another_program_and_another_key_or_name_is_not() -> N
     assert named(absolute).digest == named(absolute, folder=Path("/elsewhere")).digest
     filled = at(env={"B_TOKEN": "secret-of-today", "A": "literal"})
     assert named(SERVER, filled=filled).digest == first
-    assert named(replace(SERVER, name="other", origin="elsewhere", tool_timeout=1.0)).digest == first
+    assert named(SERVER._replace(name="other", origin="elsewhere", tool_timeout=1.0)).digest == first
 
 
 def test_what_a_variable_puts_into_the_command_counts() -> None:
@@ -92,23 +92,23 @@ def test_a_variable_that_changes_what_a_known_command_runs_is_shown_with_its_val
 
 
 def test_the_host_that_a_variable_names_is_shown() -> None:
-    written = replace(REMOTE, at=ServerAddress("https://${HOST:-evil.example}/mcp"))
-    filled = replace(REMOTE, at=ServerAddress("https://evil.example/mcp"))
+    written = REMOTE._replace(at=ServerAddress("https://${HOST:-evil.example}/mcp"))
+    filled = REMOTE._replace(at=ServerAddress("https://evil.example/mcp"))
     assert "  which is now at https://evil.example" in named(written, filled=filled, variables=("HOST",)).shown
 
 
 def test_a_remote_server_is_its_host_and_what_is_sent_to_it() -> None:
-    filled = replace(REMOTE, at=ServerAddress("https://me:pw@example.org:8443/mcp?x=1", {"Authorization": "Bearer k"}))
+    filled = REMOTE._replace(at=ServerAddress("https://me:pw@example.org:8443/mcp?x=1", {"Authorization": "Bearer k"}))
     one = named(REMOTE, filled=filled, variables=("KEY",))
     assert one.shown[1:] == (
         "  which is now at https://example.org:8443",
         "  it is sent Authorization and the value of KEY",
         "  from f",
     )
-    other_path = replace(REMOTE, at=ServerAddress("https://example.org:8443/other", {"authorization": "Bearer 2"}))
+    other_path = REMOTE._replace(at=ServerAddress("https://example.org:8443/other", {"authorization": "Bearer 2"}))
     assert named(REMOTE, filled=other_path, variables=("KEY",)).digest == one.digest
     assert named(REMOTE, filled=other_path, variables=("KEY", "OTHER")).digest != one.digest
-    other_host = replace(REMOTE, at=ServerAddress("https://example.org:8444/mcp", {"Authorization": "Bearer k"}))
+    other_host = REMOTE._replace(at=ServerAddress("https://example.org:8444/mcp", {"Authorization": "Bearer k"}))
     assert named(REMOTE, filled=other_host, variables=("KEY",)).digest != one.digest
 
 

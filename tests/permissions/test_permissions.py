@@ -184,10 +184,10 @@ def test_a_skill_in_use_takes_away_and_never_allows(permissions: Permissions, pa
         without = decide(permissions, path, terms, level)
         for allowed in ("reader", "*", "Reader(a.csv)"):
             in_use = SkillsInUse().having(skill_allowing(allowed), [])
-            barring = replace(terms, bars=lambda names, in_use=in_use: in_use.why_barred(names, []))
+            barring = terms._replace(bars=lambda names, in_use=in_use: in_use.why_barred(names, []))
             assert decide(permissions, path, barring, level) == without
         in_use = SkillsInUse().having(skill_allowing("grep"), []).having(skill_allowing("reader", "second"), [])
-        barring = replace(terms, bars=lambda names, in_use=in_use: in_use.why_barred(names, []))
+        barring = terms._replace(bars=lambda names, in_use=in_use: in_use.why_barred(names, []))
         denied = decide(permissions, path, barring, level)
         assert denied == Deny(reason="Not run: the skill one is in use until this run ends, and allows only grep.")
 

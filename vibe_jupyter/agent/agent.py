@@ -1,7 +1,6 @@
 """What an agent is (model, tools, rules, instructions), and what may go along with a run of it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import resources
 from typing import NamedTuple, Protocol
 
@@ -20,8 +19,7 @@ from vibe_jupyter.tools.contract import Toolset
 PromptParts = tuple[TextPart | ImagePart, ...]
 
 
-@dataclass(frozen=True)
-class Agent:
+class Agent(NamedTuple):
     """Everything that is the same for all turns of a run. Frozen: a change of settings makes a new one."""
 
     name: str
@@ -34,12 +32,12 @@ class Agent:
     """Asked in this order."""
     instructions: str
     """The system prompt."""
+    redactor: Redactor
+    """Strikes keys out of everything that is recorded, shown or sent."""
     stream: bool = True
     compaction: CompactionTerms = DEFAULT_TERMS
     find_subagent: "Callable[[str], Awaitable[Subagent]] | None" = None
     """The sub-agent of a name, or a `ToolError` that names those there are; None where none may work for it."""
-    redactor: Redactor = field(default_factory=Redactor)
-    """Strikes keys out of everything that is recorded, shown or sent."""
     snapshots: RunSnapshots | None = None
     """Keeps what the run is about to change; None where nothing is kept of the conversation."""
     newly_lost: "Callable[[], Awaitable[Sequence[str]]] | None" = None

@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeVar
 
@@ -202,7 +201,7 @@ async def permit_call(
     """
     decision = decide_call(prepared, call_context)
     if isinstance(decision, Ask) and not await call_context.attended():
-        decision = decide_call(prepared, replace(call_context, terms=replace(call_context.terms, attended=False)))
+        decision = decide_call(prepared, call_context._replace(terms=call_context.terms._replace(attended=False)))
     if isinstance(decision, Deny):
         # What code wanted may be named after a value.
         told = f"({tried})" if tried and not call_context.schema_only else ""
@@ -217,7 +216,7 @@ def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
     here for that."""
     if not call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms):
         return False
-    decision = decide_call(prepared, replace(call_context, terms=replace(call_context.terms, attended=True)))
+    decision = decide_call(prepared, call_context._replace(terms=call_context.terms._replace(attended=True)))
     return isinstance(decision, Ask) or (isinstance(decision, Deny) and decision.in_sandbox)
 
 

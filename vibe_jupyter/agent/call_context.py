@@ -11,7 +11,6 @@ A call is prepared once. What the policy decides on, what the card shows and wha
 import asyncio
 import hashlib
 import json
-import re
 import secrets
 import threading
 import time
@@ -28,6 +27,7 @@ from vibe_jupyter.agent.run import PendingRequests
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.path_arguments import NONE_JUDGED, places_of
 from vibe_jupyter.files.workspace import Located, Workspace
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER, RedactedStream, Redactor
 from vibe_jupyter.protocol import (
@@ -66,7 +66,7 @@ _PLACEHOLDER_SENT: Final = (
 )
 
 FAILED_AGAIN: Final = " (the same call failed in the same way before; change something before you send it again)"
-_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
+_VARYING: Final = lazy_pattern(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
 """What differs between two equal failures: addresses in memory, and times."""
 _Key = tuple[str, str]
 
@@ -171,14 +171,16 @@ class Presence:
         return bool(self._known)
 
 
-@dataclass(frozen=True)
-class CallContext:
+class CallContext(NamedTuple):
     """What answering a call needs of its run."""
 
     tools: Toolset
     permissions: Permissions
     terms: RunTerms
     equal: DuplicateCalls
+    failed: FailedCalls
+    redactor: Redactor
+    """For what is kept of a result before it is an event."""
     approvals: PendingRequests[Approve | Reject]
     questions: PendingRequests[Answer]
     attended: Callable[[], Awaitable[bool]]
@@ -192,9 +194,6 @@ class CallContext:
     cancelled: Callable[[], bool]
     delegate: Callable[[str, str, str], Awaitable[SubagentReport]] | None = None
     """Has a sub-agent work: call, agent, task; None where none may."""
-    redactor: Redactor = field(default_factory=Redactor)
-    """For what is kept of a result before it is an event."""
-    failed: FailedCalls = field(default_factory=FailedCalls)
     snapshots: RunSnapshots | None = None
     """Keeps what calls are about to change; None where nothing is kept."""
     newly_lost: Callable[[], Awaitable[Sequence[str]]] | None = None

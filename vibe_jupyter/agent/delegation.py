@@ -5,14 +5,13 @@ cards; the caller's history gets its answer alone.
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from typing import Any, Final
 
 from vibe_jupyter.agent.agent import Subagent
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
@@ -33,7 +32,7 @@ SUBAGENTS: Final = "subagents"
 """Folder beside the caller's journal."""
 AT_ONCE: Final = 4
 """Sub-agents of one run that work at the same time; further ones wait."""
-_NOT_IN_NAMES: Final = re.compile(r"[^\w-]+")
+_NOT_IN_NAMES: Final = lazy_pattern(r"[^\w-]+")
 
 
 class NestedRun(Run):
@@ -131,7 +130,7 @@ class Delegation:
 
     async def delegate(self, subagent: Subagent, call_id: str, task: str) -> SubagentReport:
         """Have it do the task; what goes wrong in its run is in the report."""
-        terms = replace(self._terms, levels=subagent.levels)
+        terms = self._terms._replace(levels=subagent.levels)
         nested = NestedRun(self._run, call_id, subagent.agent.name)
         name = f"{_NOT_IN_NAMES.sub('_', call_id)[:64]}-{secrets.token_hex(4)}"
         async with self._free:

@@ -9,19 +9,16 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks, Subagent
-from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, Presence, ProgressStreams, shown
-from vibe_jupyter.agent.delegation import SUBAGENTS, Delegation, NestedRun
+from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, FailedCalls, Presence, ProgressStreams, shown
 from vibe_jupyter.agent.history_keeper import HistoryKeeper
 from vibe_jupyter.agent.limits import Budget, DenialLimit
 from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, Verdicts
 from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
-from vibe_jupyter.agent.review import review_changes
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.told_results import recorded
-from vibe_jupyter.agent.tool_call import CallStatus, answer_call
 from vibe_jupyter.errors import JournalError, ModelError, VibeError
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER
@@ -44,6 +41,12 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.conversation import Conversation, open_calls
 from vibe_jupyter.tools.contract import TASK, SubagentReport, delegate_to_nobody
+
+if TYPE_CHECKING:
+    from vibe_jupyter.agent.delegation import Delegation, NestedRun, Work
+    from vibe_jupyter.agent.tool_call import CallStatus
+
+# What answers calls is imported with the first call, so that no first request waits for it.
 
 
 def start_run(
@@ -126,6 +129,7 @@ class AgentLoop:
             permissions=agent.permissions,
             terms=terms,
             equal=DuplicateCalls(),
+            failed=FailedCalls(),
             approvals=run.approvals,
             questions=run.questions,
             attended=presence.attended,
@@ -141,9 +145,9 @@ class AgentLoop:
             model=f"{agent.model.name}@{agent.model.server.host}",
             turn=lambda: self._budget.turns,
         )
-        self._delegation = cache(lambda: Delegation(run, terms, self._run_subagent))
+        self._delegation = cache(lambda: _new_delegation(run, terms, self._run_subagent))
         """Made by the first call that delegates."""
-        self._call_status = cache(CallStatus)
+        self._call_status = cache(_new_call_status)
         """Made by the first call."""
         self._began = time.monotonic()
         self._budget = Budget(agent.model, agent.middleware, waited=lambda: run.waited, caller=caller)
@@ -336,8 +340,12 @@ class AgentLoop:
             calls: those that are answered now.
             rest: these and all that come after them.
         """
+        from vibe_jupyter.agent.tool_call import answer_call  # noqa: PLC0415
+
         if len(calls) == 1:
             if len(rest) > 1:
+                from vibe_jupyter.agent.review import review_changes  # noqa: PLC0415
+
                 await review_changes(rest, self._call_context)
             await self._record_answer(calls[0], await answer_call(calls[0], self._call_context))
             return
@@ -363,7 +371,9 @@ class AgentLoop:
             return await delegate_to_nobody(name, task)
         return await self._delegation().delegate(await self._agent.find_subagent(name), call_id, task)
 
-    async def _run_subagent(self, subagent: Subagent, terms: RunTerms, run: NestedRun, name: str, task: str) -> None:
+    async def _run_subagent(self, subagent: Subagent, terms: RunTerms, run: "NestedRun", name: str, task: str) -> None:
+        from vibe_jupyter.agent.delegation import SUBAGENTS  # noqa: PLC0415
+
         conversation = await asyncio.to_thread(self._conversation.beside, SUBAGENTS, name)
         try:
             loop = AgentLoop(subagent.agent, conversation, terms, run, caller=self._budget)
@@ -434,6 +444,18 @@ def _redacted(sent: PromptParts, words: PromptParts) -> str:
         f"Your prompt contains what looks like a secret; the model got {', '.join(dict.fromkeys(stand))} in its place. "
         f'If it is none, make an exception in your config.toml: [privacy] allow = ["{kind}"].'
     )
+
+
+def _new_delegation(run: Run, terms: RunTerms, work: "Work") -> "Delegation":
+    from vibe_jupyter.agent.delegation import Delegation  # noqa: PLC0415
+
+    return Delegation(run, terms, work)
+
+
+def _new_call_status() -> "CallStatus":
+    from vibe_jupyter.agent.tool_call import CallStatus  # noqa: PLC0415
+
+    return CallStatus()
 
 
 def _prompt_parts(text: str) -> PromptParts:

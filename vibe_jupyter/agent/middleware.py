@@ -8,7 +8,6 @@ Those that come along are below: compaction, the warning before it, and the guar
 in `limits`.
 """
 
-import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Literal, NamedTuple
@@ -16,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 from vibe_jupyter.agent.call_context import FAILED_AGAIN
 from vibe_jupyter.agent.context_size import ContextSize
 from vibe_jupyter.files.truncation import section
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.protocol import AssistantMessage, FinishReason, Message, TextPart, ToolCall, ToolMessage, Usage
 
 NOTE: Final = "vibe_note"
@@ -165,7 +165,7 @@ LOOP_NOTE: Final = 3
 """Equal calls with an equal result after which the model is asked to go another way."""
 LOOP_STOP: Final = 6
 """And after which the run ends."""
-_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? m?s\b")
+_VARYING: Final = lazy_pattern(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? m?s\b")
 """What differs between two equal results: addresses in memory, and times."""
 
 

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
@@ -27,10 +26,12 @@ from vibe_jupyter.agent.told_results import told_result
 from vibe_jupyter.errors import JournalError, NotebookError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
 from vibe_jupyter.protocol import (
+    Answered,
     Approval,
     Event,
     ImagePart,
     MessageAdded,
+    Question,
     TextPart,
     ToolCall,
     ToolFinished,
@@ -181,7 +182,7 @@ async def _run_permitted(approval: Approval, prepared: PreparedCall, call_contex
 
 async def _run_tool(approval: Approval, prepared: PreparedCall, call_context: CallContext) -> ToolResult:
     """Run it, with a snapshot of each file that it declares to write."""
-    context = replace(_tool_context(prepared, call_context), approval=approval)
+    context = _tool_context(prepared, call_context)._replace(approval=approval)
     files, snapshots = prepared.written_files, call_context.snapshots
     if snapshots is None or not files:
         return await prepared.tool.run(prepared.args, context)
@@ -200,8 +201,17 @@ async def _run_tool(approval: Approval, prepared: PreparedCall, call_context: Ca
 def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolContext:
     call_id = prepared.call.id
 
+    def progress(text: str) -> None:
+        call_context.show(ToolProgress(call_id=call_id, text=text))
+
     def advance(done: float, total: float | None, words: str) -> None:
         call_context.show(ToolProgress(call_id=call_id, text=words, done=done, total=total))
+
+    def tell_waits(waits: bool) -> None:
+        call_context.show(ToolProgress(call_id=call_id, text="", waits=waits))
+
+    async def ask(questions: Sequence[Question], asker: str) -> tuple[Answered, ...] | None:
+        return await ask_user(questions, call_context, call_id=call_id, asker=asker)
 
     async def delegate(agent: str, task: str) -> SubagentReport:
         if call_context.schema_only and told_without_values(prepared.tool) != "always":
@@ -214,11 +224,11 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
         call_id=call_id,
         delegate=delegate,
         redact=call_context.redactor,
-        progress=lambda text: call_context.show(ToolProgress(call_id=call_id, text=text)),
+        progress=progress,
         cancelled=call_context.cancelled,
-        ask=lambda questions, asker: ask_user(questions, call_context, call_id=call_id, asker=asker),
+        ask=ask,
         advance=advance,
-        waits=lambda waits: call_context.show(ToolProgress(call_id=call_id, text="", waits=waits)),
+        waits=tell_waits,
         places=prepared.places,
         schema_only=call_context.schema_only,
         model=call_context.model,

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -175,14 +175,14 @@ class App:
     def _take_prompt(self, text: str, options: Options) -> "Steps":
         """A prompt to its end, all but the showing of its runs; raises as `prompt`."""
         self._run_view.check_free()
-        options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
+        options = options._replace(allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
         key = options.key(text)
         reply = yield from _run_connected(self, text, options, key)
         while (accepted := self.setup.accepted_plan()) is not None and reply.reason == "stop":
             if options.agent is None:
                 self.setup.choose_agent(accepted.agent)
-            reply = yield from self.run_prompt(accepted.prompt, replace(options, agent=accepted.agent), key)
+            reply = yield from self.run_prompt(accepted.prompt, options._replace(agent=accepted.agent), key)
         return reply
 
     def run_prompt(self, text: str, options: Options, key: str) -> "Steps":
@@ -211,8 +211,7 @@ class App:
         around = self.report.look(text, options.allowed)
         offer = _begin_beside(self, options, attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
-        agent = replace(
-            agent,
+        agent = agent._replace(
             snapshots=self.undo.begin(agent.redactor(text)),
             newly_lost=partial(self._main_thread.call, self.undo.code.newly_lost, raises=False),
         )
@@ -386,7 +385,7 @@ class App:
             agent.model,
             lambda: self.report.fresh(around, self._permissions.levels, current, self._main_thread),
         )
-        agent = replace(agent, instructions=instructions, compaction=compaction)
+        agent = agent._replace(instructions=instructions, compaction=compaction)
 
         def write_prompt(subagent: SubagentTerms) -> str:
             return self.instructions.text_for_subagent(sources.for_subagent(subagent))
@@ -395,7 +394,7 @@ class App:
             subagents = Subagents(self.setup, self._rules, self.models, self._main_thread)
             return await subagents.find(name, agent, current, write_prompt)
 
-        return replace(agent, find_subagent=find_subagent)
+        return agent._replace(find_subagent=find_subagent)
 
     def take_settings(self, reading: config.SettingsReading) -> None:
         """Build the tools and rules that are made of settings, unless they are; they count from now on."""

@@ -7,7 +7,7 @@ behind them in the queue: when that is heard, each of them has run, or never wil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -300,7 +300,7 @@ class BackgroundCells:
         self.going_on = job
         try:
             with sigint_goes_to(ignore_interrupt), job.cell.entered(), self._presses.owned(), self._in_its_place(job):
-                self.go_on(GO_ON, replace(job.options, keep=False))
+                self.go_on(GO_ON, job.options._replace(keep=False))
         except VibeError as error:
             self._engine.submit(job.card.tell(f"{job.state} It did not go on: {error}", asks=job in self.jobs))
         except KeyboardInterrupt:  # the transcript says so; no cell is to fail

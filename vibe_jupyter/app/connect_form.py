@@ -5,7 +5,6 @@ The prompt is sent once there is a model. What the form needs is imported when i
 
 import concurrent.futures
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.agent.engine import Engine
@@ -88,7 +87,7 @@ class ConnectForm:
                 end = self.show(str(refusal), runs_cell=True)
                 if end is None or not end.connected:
                     return failed
-            options = replace(options, model=None)
+            options = options._replace(model=None)
             try:
                 failed = yield from run(options)
             except MissingModel as missing:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vibe_jupyter.agent.agent import Agent
@@ -149,7 +148,7 @@ class ContextCommands:
             return await parts.report.fresh(around, parts.permissions.levels, current, parts.main_thread)
 
         terms = parts.rules.compaction(current, agent.model, report)
-        return replace(agent, instructions=parts.instructions.latest, compaction=terms)
+        return agent._replace(instructions=parts.instructions.latest, compaction=terms)
 
 
 def find_exchanges(history: Sequence[Message]) -> list[HistoryExchange]:

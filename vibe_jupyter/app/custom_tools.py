@@ -4,7 +4,6 @@ import inspect
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, NoReturn, cast
 
@@ -57,7 +56,7 @@ class MainThreadRunner:
 
     async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
         """Call a function there, and collect what it prints."""
-        context = replace(context, ask=_needs_main_thread, delegate=_needs_main_thread)
+        context = context._replace(ask=_needs_main_thread, delegate=_needs_main_thread)
 
         def run() -> WithOutput:
             if context.cancelled() or self._main_thread.interrupted:

@@ -16,6 +16,7 @@ from vibe_jupyter.app.kernel_parts import McpParts, ToolParts
 from vibe_jupyter.app.project import TOOLS, CurrentSettings, KernelSettings
 from vibe_jupyter.config import DEFAULT_SETTINGS, Settings
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
@@ -37,7 +38,7 @@ _CELL_TOOLS: Final = frozenset(
 )
 
 
-_ABOUT_MEMORY: Final = re.compile(
+_ABOUT_MEMORY: Final = lazy_pattern(
     r"remember|memor|forget|recall|next time|from now on|in future|merk|erinner|vergiss|künftig|ab jetzt"
     r"|souvien|mémo|retien|oubli|désormais|recuerd|olvid|ricord|dimentic|lembr|esque[cç]|记|忘|覚え",
     re.IGNORECASE,

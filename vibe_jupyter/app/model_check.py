@@ -5,7 +5,7 @@ import queue
 import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from vibe_jupyter.agent.engine import Engine
@@ -122,7 +122,7 @@ class _Check:
 
     def __init__(self, model: Model, report: Callable[[CheckStep], None]) -> None:
         most = MOST_TOKENS if model.max_tokens is None else min(model.max_tokens, MOST_TOKENS)
-        self._model = replace(model, max_tokens=most)
+        self._model = model._replace(max_tokens=most)
         self._report = report
         self._client = LLMClient(user_agent=f"vibe-jupyter/{__version__}", retry=RetryPolicy(retries=0))
 

@@ -4,10 +4,9 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter import config
-from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
 from vibe_jupyter.app.agents import (
     AcceptedPlan,
     AgentChoice,
@@ -33,7 +32,11 @@ from vibe_jupyter.permissions.folder_trust import (
 )
 from vibe_jupyter.permissions.redaction import Found, Memory, Redactor
 from vibe_jupyter.protocol import Headline, Preview
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.ui.front_end import EVERYTHING
+
+if TYPE_CHECKING:
+    from vibe_jupyter.agent.approval import StandaloneApprovalRun
 
 TOOLS: Final = "tools"
 """The folder of custom tools below the user's own."""
@@ -430,15 +433,18 @@ class TrustApproval:
 
     def _ask_trust(self, question: TrustQuestion) -> None:
         self._run_view.check_free()
-        asked = StandaloneApprovalRun(_trust_approval(question))
+        asked = _trust_approval(question)
         self._run_view.show(BegunRun(asked.run, "nothing was decided."), EVERYTHING)
         if asked.allowed is None:
             raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; try again.")
         self._project.answer(question, trusted=asked.allowed)
 
 
-def _trust_approval(question: TrustQuestion) -> StandaloneApproval:
-    return StandaloneApproval(
+def _trust_approval(question: TrustQuestion) -> "StandaloneApprovalRun":
+    with without_working_folder():  # few folders ask for trust
+        from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
+
+    approval = StandaloneApproval(
         name="trust_folder",
         headline=Headline(verb="Asked to trust", doing="Asking to trust", asking="Trust", target=str(question.folder)),
         preview=Preview(kind="text", text="\n".join(question.brings)),
@@ -448,3 +454,4 @@ def _trust_approval(question: TrustQuestion) -> StandaloneApproval:
         yes="trusted as it is now",
         no="not trusted; its settings and tools are not used",
     )
+    return StandaloneApprovalRun(approval)

@@ -24,7 +24,7 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import ImagePart, Level, TextPart
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.variables.describing import BY_SCHEMA, WITH_VALUES
+from vibe_jupyter.variables.describing import WITH_VALUES, by_schema
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
@@ -60,7 +60,7 @@ class PromptReport:
 
     def take(self, *, schema_only: bool) -> None:
         """Tell of variables, cells and files by what the settings say may be sent."""
-        self._describing = BY_SCHEMA if schema_only else WITH_VALUES
+        self._describing = by_schema() if schema_only else WITH_VALUES
         self._report.describing = self._mentions.describing = self._describing
 
     def look(self, prompt: str, allowed: frozenset[str]) -> Surroundings:

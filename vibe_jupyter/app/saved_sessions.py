@@ -10,12 +10,13 @@ from vibe_jupyter import config
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.config.settings import SessionLogging
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.session.journal import NO_PLACE, Journal, JournalContents, Place, UnkeptJournal
-from vibe_jupyter.session.store import SavedSession, SessionStore, find_session, unique_ids
+from vibe_jupyter.session.journal import NO_PLACE, Journal, JournalContents, Place, UnkeptJournal, new_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.session.store import SavedSession, SessionStore
 
 
 class SavedSessions:
@@ -26,17 +27,19 @@ class SavedSessions:
         self._notebook = notebook
 
     @property
-    def store(self) -> SessionStore:
+    def store(self) -> "SessionStore":
         """The folder that the settings name now."""
         return session_store(self._setup.settings(), self._setup.environ)
 
     def ids(self) -> list[str]:
         """Of all, as short as they can be told apart."""
+        from vibe_jupyter.session.store import unique_ids
+
         sessions = self.store.sessions()
         short = unique_ids(sessions)
         return [short[one.id] for one in sessions]
 
-    def find(self, text: str, *, but: str = "") -> SavedSession:
+    def find(self, text: str, *, but: str = "") -> "SavedSession":
         """The one with this part of its id or title; without text the latest of this notebook or folder.
 
         Args:
@@ -48,13 +51,17 @@ class SavedSessions:
         """
         sessions = self.store.sessions()
         if text:
+            from vibe_jupyter.session.store import find_session
+
             return find_session(text, sessions)
         found = self.latest(sessions, but=but)
         if found is None:
             raise ConfigError("No other conversation of this notebook or folder is saved; see %vibe sessions all.")
         return found
 
-    def latest(self, sessions: Sequence[SavedSession], *, but: str = "", of_folder: bool = True) -> SavedSession | None:
+    def latest(
+        self, sessions: "Sequence[SavedSession]", *, but: str = "", of_folder: bool = True
+    ) -> "SavedSession | None":
         """The one that the notebook names, or else the latest that was held in it, or else in this folder.
 
         One that Mistral Vibe keeps is meant only where it is named.
@@ -71,7 +78,7 @@ class SavedSessions:
                 return fits[0]
         return None
 
-    def fork(self, found: SavedSession) -> tuple[Journal, JournalContents]:
+    def fork(self, found: "SavedSession") -> tuple[Journal, JournalContents]:
         """A copy that is held here.
 
         Raises:
@@ -101,7 +108,7 @@ def new_conversation(
     logging = settings.session_logging
     schema_only = settings.privacy.schema_only
     if logging.enabled:
-        folder = session_store(settings, environ).new_folder(logging.session_prefix, session_id)
+        folder = new_folder(save_folder(logging, environ), logging.session_prefix, session_id)
         journal = Journal.create(folder, session_id=session_id, place=place, schema_only=schema_only)
         made = Conversation(journal, session_id)
     else:
@@ -110,13 +117,18 @@ def new_conversation(
     return made
 
 
-def session_store(settings: config.Settings, environ: Mapping[str, str]) -> SessionStore:
+def session_store(settings: config.Settings, environ: Mapping[str, str]) -> "SessionStore":
     """Where conversations are saved."""
+    with without_working_folder():  # it comes with the first look at them
+        from vibe_jupyter.session.store import SessionStore
+
     return SessionStore(save_folder(settings.session_logging, environ))
 
 
-def gateway_store(settings: config.Settings, environ: Mapping[str, str]) -> SessionStore:
+def gateway_store(settings: config.Settings, environ: Mapping[str, str]) -> "SessionStore":
     """Where the gateway's runs are saved: apart, since they are nobody's conversation to continue."""
+    from vibe_jupyter.session.store import SessionStore
+
     return SessionStore(save_folder(settings.session_logging, environ) / "gateway")
 
 

@@ -36,7 +36,7 @@ from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult
-from vibe_jupyter.session.store import ID_BYTES
+from vibe_jupyter.session.journal import ID_BYTES
 from vibe_jupyter.tools.contract import (
     FilteredToolset,
     PrecheckedTool,

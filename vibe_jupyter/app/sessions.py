@@ -26,14 +26,14 @@ from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.protocol import Cell
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.session.journal import Journal, JournalContents, JournalInUse, JournalNote
-from vibe_jupyter.session.store import ID_BYTES, SHORT_ID, SavedSession
+from vibe_jupyter.session.journal import ID_BYTES, SHORT_ID, Journal, JournalContents, JournalInUse, JournalNote
 from vibe_jupyter.tools.background import BackgroundCommands
 from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.llm.client import SentRequest
+    from vibe_jupyter.session.store import SavedSession
 
 NOTE_WAIT: Final = 5.0
 """Seconds that a note may take to be written."""
@@ -224,7 +224,7 @@ class KernelSessions:
         self._note(JournalNote(title=title))
         return f"This conversation is called {title!r} from now on."
 
-    def delete(self, found: SavedSession) -> None:
+    def delete(self, found: "SavedSession") -> None:
         """Remove a saved conversation with all its files.
 
         Raises:
@@ -235,7 +235,7 @@ class KernelSessions:
             raise ConfigError("That is the open conversation. %vibe reset closes it; then it can be deleted.")
         self.saved.store.delete(found)
 
-    def present(self) -> SavedSession:
+    def present(self) -> "SavedSession":
         """The open conversation as it is saved.
 
         Raises:
@@ -313,11 +313,11 @@ async def _note_quietly(conversation: Conversation, note: JournalNote) -> None:
         await conversation.note(note)
 
 
-def _title_of_copy(found: SavedSession) -> str:
+def _title_of_copy(found: "SavedSession") -> str:
     return found.title if found.title.endswith(_COPY) else f"{found.title}{_COPY}"
 
 
-def _described(found: SavedSession) -> str:
+def _described(found: "SavedSession") -> str:
     count = f"{found.messages:,} message{'s' if found.messages != 1 else ''}"
     return f"{found.title!r} ({found.short_id}, {count}, last at {local_time(found.ended)})"
 
@@ -353,7 +353,7 @@ def end_other_mode(settings: config.Settings, forget: Callable[[], None]) -> str
     return f"The privacy mode is now {settings.privacy.mode}: a new conversation begins."
 
 
-def _check_mode(found: SavedSession, settings: config.Settings) -> None:
+def _check_mode(found: "SavedSession", settings: config.Settings) -> None:
     """
     Raises:
         ConfigError: the conversation was held in another privacy mode.

@@ -1,7 +1,6 @@
 """The sub-agents of a run: each with its profile's settings, as far as they narrow those of the agent it works for."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from vibe_jupyter.agent.agent import Agent, Subagent
@@ -70,8 +69,7 @@ class Subagents:
 
         about = f", {profile.description}" if profile.description else ""
         shared = [one for one in agent.middleware if isinstance(one, tuple(_SHARED_LIMITS.values()))]
-        works = replace(
-            agent,
+        works = agent._replace(
             name=profile.name,
             model=model,
             tools=tools,

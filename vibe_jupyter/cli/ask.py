@@ -56,7 +56,7 @@ def _ask_chosen(chosen: argparse.Namespace) -> int:
         agent=chosen.agent,
         max_turns=chosen.max_turns,
         max_price=parse_price(chosen.max_price),
-        allowed=frozenset(filter(None, chosen.yes.split(","))),
+        allowed=frozenset(one for one in chosen.yes.split(",") if one),
     )
     prompt = _read_prompt(chosen.prompt if chosen.prompt_option is None else chosen.prompt_option)
     with _own_stdout() as out:

@@ -7,7 +7,6 @@ when the extension is loaded, so it is light: what an action needs is imported w
 import difflib
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -63,8 +62,7 @@ class KnownNames(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class VibeCommand:
+class VibeCommand(NamedTuple):
     """One word after ``%vibe``."""
 
     name: str
@@ -353,6 +351,10 @@ def _set_up(call: TypedCommand) -> str:
     return setup_command(app, print)
 
 
+def _leave_to_prompt(_: TypedCommand) -> None:
+    return None
+
+
 def _model_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
     match words:
         case []:
@@ -361,6 +363,18 @@ def _model_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
             return names.models()
         case _:
             return ()
+
+
+def _agent_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
+    return () if words else names.agents()
+
+
+def _undo_words(words: Sequence[str], _: KnownNames) -> Iterable[str]:
+    return () if words else ("list",)
+
+
+def _no_words(_: Sequence[str], __: KnownNames) -> Iterable[str]:
+    return ()
 
 
 def _session_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
@@ -377,7 +391,7 @@ _HELP: Final = VibeCommand("help", (("%vibe help [all]", "this page; or every co
 
 COMMANDS: Final = (
     VibeCommand(
-        "fix", (("%vibe fix", "fix the last error; the prompt includes its frames"),), lambda _: None, is_prompt=True
+        "fix", (("%vibe fix", "fix the last error; the prompt includes its frames"),), _leave_to_prompt, is_prompt=True
     ),
     VibeCommand(
         "model",
@@ -391,7 +405,7 @@ COMMANDS: Final = (
         (("%vibe agent [NAME]", "choose an agent: what it may do, and how it works"),),
         _choose_agent,
         following=("NAME",),
-        complete=lambda words, names: () if words else names.agents(),
+        complete=_agent_words,
     ),
     VibeCommand("setup", (("%vibe setup", "connect a model: provider, key, and a test"),), _alone(_set_up)),
     VibeCommand(
@@ -519,14 +533,14 @@ COMMANDS: Final = (
         (("%vibe undo [N]", "restore what the last run changed; `list` the runs"),),
         _undo_run,
         following=("N", "list"),
-        complete=lambda words, names: () if words else ("list",),
+        complete=_undo_words,
     ),
     VibeCommand(
         "verify",
         (("%vibe verify [CELL]", "run the notebook in a fresh kernel: which cells differ"),),
         _verify_notebook,
         following=("CELL",),
-        complete=lambda words, names: (),
+        complete=_no_words,
         is_rare=True,
     ),
     VibeCommand(

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Final, Literal, Self, cast
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -153,8 +153,7 @@ class ServerAddress:
     """Sent with every request; values may be keys, so they are never shown."""
 
 
-@dataclass(frozen=True)
-class ToolServer:
+class ToolServer(NamedTuple):
     """One ``[[mcp_servers]]`` entry, checked and with its name."""
 
     name: str

@@ -5,7 +5,6 @@ A key never stands in TOML, and never on a command line.
 
 import importlib.util
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -15,6 +14,7 @@ from vibe_jupyter.config.providers import ModelEntry, ProviderEntry
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.config.toml_file import config_path, env_path
 from vibe_jupyter.errors import ConfigError, MissingModel
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm.catalogue import complete_model
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.safe_imports import without_working_folder
@@ -25,7 +25,7 @@ _PRIVATE: Final = 0o600
 _SAFE: Final = 1
 """Least priority, in the package's own scale, of a keyring that it recommends."""
 
-NAME_AT_URL: Final = re.compile(r"(?P<name>\S+)@(?P<base>https?://\S+)")
+NAME_AT_URL: Final = lazy_pattern(r"(?P<name>\S+)@(?P<base>https?://\S+)")
 """A model given in one word, such as ``qwen3:8b@http://127.0.0.1:11434/v1``."""
 
 

@@ -8,7 +8,6 @@ import importlib
 import os
 import secrets
 import shutil
-import tomllib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,6 +170,9 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
     Raises:
         ConfigError: it is no TOML; names the file and the line.
     """
+    with without_working_folder():
+        import tomllib  # noqa: PLC0415 - many have no such file
+
     try:
         values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -200,6 +202,8 @@ def _json_value(value: Any) -> JsonValue:
 
 def _key_lines(text: str) -> dict[Place, int]:
     """The line of each header and key."""
+    import tomllib  # noqa: PLC0415 - it is loaded
+
     found: dict[Place, int] = {}
     counts: dict[Place, int] = {}
     prefix: Place = ()

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from vibe_jupyter.context.read_ahead import KEPT, earlier_runs
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.frame_operations import (
     ADDS,
@@ -31,7 +32,6 @@ from vibe_jupyter.notebook.staleness import CellStatus, cell_standings
 from vibe_jupyter.protocol import Cell
 from vibe_jupyter.variables.adapters import type_name
 from vibe_jupyter.variables.describe import value_fingerprint
-from vibe_jupyter.variables.frame_changes import frame_shape
 from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
 
 _BEFORE, _AFTER = "pre_run_cell", "post_run_cell"
@@ -41,21 +41,21 @@ ROWS_KEPT: Final = 2_000
 """Runs of code of which rows are remembered."""
 RARE: Final = 1_000
 """Number of rows from which on it says enough by itself."""
-_WORD: Final = re.compile(r"[^\W\d]\w*")
-_NUMBER: Final = re.compile(
+_WORD: Final = lazy_pattern(r"[^\W\d]\w*")
+_NUMBER: Final = lazy_pattern(
     r"(?<![\w.:/+-])(?P<whole>\d{1,3}(?:[,_\u2009\u202f\xa0]\d{3})+|\d+)(?:\.0+)?(?![\w:/%]|[.,-]\d|\s*%)"
 )
 """No part of a decimal, a date, a time, a version or a share."""
-_SHAPE: Final = re.compile(r"\(\s*(\d+),\s*\d+\s*\)")
+_SHAPE: Final = lazy_pattern(r"\(\s*(\d+),\s*\d+\s*\)")
 _BESIDE: Final = 3
 """Words on each side of a number that may say what it counts."""
-_OF_ROWS: Final = re.compile(
+_OF_ROWS: Final = lazy_pattern(
     r"rows?|records?|observations?|entries|samples?|count|len|shape|after|left|dropp?(?:ed|ing)?|remov(?:ed|ing)|lost"
     r"|losing|remain(?:s|ing)?|kept|exclud(?:ed|ing)|filtered|discarded|gone|fewer"
     r"|zeilen?|datensätze|lignes?|filas?|righe|linhas?",
     re.IGNORECASE,
 )
-_OF_OTHERS: Final = re.compile(
+_OF_OTHERS: Final = lazy_pattern(
     r"columns?|cols?|features?|variables?|spalten?|colonnes?|columnas?|percent|days?|hours?|minutes?|seconds?|ms|s",
     re.IGNORECASE,
 )
@@ -304,6 +304,8 @@ class RowLedger:
 
     def _rows(self, names: Iterable[str]) -> dict[str, int]:
         """Of those that are frames."""
+        from vibe_jupyter.variables.frame_changes import frame_shape  # noqa: PLC0415 - it comes with the first frame
+
         namespace, until = self._namespace(), time.monotonic() + ROWS_TIME
         rows: dict[str, int] = {}
         for name in dict.fromkeys(names):

@@ -5,7 +5,6 @@ of that name. Variables in braces are filled in; all else stays as it is written
 """
 
 import getpass
-import re
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
 PROMPTS: Final = "prompts"
 """The folder, below the user's own and below ``.vibe``."""
@@ -23,7 +23,7 @@ SUBAGENT_PROMPT: Final = "subagent"
 """What a sub-agent has in its place: it names no tools, since a sub-agent may have any of them or none."""
 UTILITY_PROMPTS: Final = ("compact", "project_context", "dangerous_directory")
 _BUILT_IN: Final = Path(__file__).parents[1] / "agent" / PROMPTS
-_VARIABLE: Final = re.compile(r"\{(?P<name>[a-z_]+(?:\.[a-z_]+)?)\}")
+_VARIABLE: Final = lazy_pattern(r"\{(?P<name>[a-z_]+(?:\.[a-z_]+)?)\}")
 _PLATFORMS: Final = {"win32": "Windows", "darwin": "macOS", "linux": "Linux"}
 
 

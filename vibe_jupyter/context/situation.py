@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vibe_jupyter.context.executions import ExecutionLog, variable_mark
 from vibe_jupyter.context.variable_lines import VARIABLES_LIMIT, WORD, variable_lines
 from vibe_jupyter.files.truncation import cut_end, head_and_tail, section
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.addresses import short_ids
 from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
 from vibe_jupyter.notebook.name_steps import Act
@@ -45,7 +46,7 @@ _NAMED: Final = 6
 _DIFF_LINES: Final = 8
 _LINE: Final = 110
 """Characters shown of one line of code."""
-_NUMBER: Final = re.compile(r"\[(\d+)\]|#(\d+)")
+_NUMBER: Final = lazy_pattern(r"\[(\d+)\]|#(\d+)")
 
 
 class Surroundings(NamedTuple):

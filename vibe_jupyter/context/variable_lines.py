@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from vibe_jupyter.files.truncation import cut_end
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.outline import listed
 from vibe_jupyter.notebook.replay import Mark
 from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
@@ -13,7 +14,7 @@ from vibe_jupyter.variables.describing import Describing
 
 VARIABLES_LIMIT: Final = 1_400
 """Characters of all of them."""
-WORD: Final = re.compile(r"[^\W\d]\w*")
+WORD: Final = lazy_pattern(r"[^\W\d]\w*")
 """What may be a name in a prompt."""
 _OTHER_LINES: Final = 300
 """Characters of `VARIABLES_LIMIT` for imports, for what is gone and for what found no room."""

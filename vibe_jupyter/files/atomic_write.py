@@ -9,7 +9,6 @@ import errno
 import hashlib
 import io
 import os
-import re
 import secrets
 import stat
 import tempfile
@@ -23,11 +22,12 @@ from typing import BinaryIO, Final, NamedTuple
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.files.real_path import FileId, OpenFolder
 from vibe_jupyter.files.workspace import SWAPPED, Located
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
 UNCHANGED: Final = "Nothing was written."
 _CHUNK: Final = 1_048_576
 """Bytes copied at a time."""
-_TEMPORARY: Final = re.compile(r"\.vibe-[0-9a-f]{16}\.tmp")
+_TEMPORARY: Final = lazy_pattern(r"\.vibe-[0-9a-f]{16}\.tmp")
 """Names of files on their way; a process that was killed may leave one."""
 _STALE: Final = 600
 """Seconds after which such a file belongs to nobody."""

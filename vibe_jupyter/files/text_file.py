@@ -4,8 +4,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from vibe_jupyter.files.truncation import cut_line
 
@@ -53,8 +52,7 @@ NOTEBOOK_LIMIT: Final = 100_000_000
 """Bytes of a notebook file that are parsed; larger ones are read as plain text."""
 
 
-@dataclass(frozen=True)
-class TextPage:
+class TextPage(NamedTuple):
     """Some lines of a text."""
 
     lines: tuple[str, ...]

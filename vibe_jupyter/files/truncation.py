@@ -11,6 +11,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.protocol import TextPart, ToolResult
 
 RESULT_LIMIT: Final = 8_000
@@ -27,8 +28,8 @@ KEPT_LIMIT: Final = 20_000_000
 _NOTE_ROOM: Final = 200
 """Characters for the line that names the handle."""
 _PREFIX: Final = "result:"
-_HANDLE: Final = re.compile(rf"{_PREFIX}([0-9a-f]{{12}})")
-_NOTE: Final = re.compile(rf"\n\[All [\d,]+ characters in [^\n]*read_file path={_PREFIX}[0-9a-f]{{12}}\]\Z")
+_HANDLE: Final = lazy_pattern(rf"{_PREFIX}([0-9a-f]{{12}})")
+_NOTE: Final = lazy_pattern(rf"\n\[All [\d,]+ characters in [^\n]*read_file path={_PREFIX}[0-9a-f]{{12}}\]\Z")
 _BRIEF: Final = 200
 """Characters of the first line that stays of a result."""
 _FOLDER: Final = "results"

@@ -12,10 +12,9 @@ import os
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import Access, protection_reason, shadowed_module
@@ -33,8 +32,7 @@ SWAPPED: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.ENXIO, errno.E
 """What the system, or `OpenFolder`, says of a place at which something else is by now."""
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(NamedTuple):
     """Where a path led when it was judged, every link followed, and what was there."""
 
     given: str

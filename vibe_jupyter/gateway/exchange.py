@@ -279,7 +279,7 @@ class GatewayExchange(Response):
             allowed=agents.allowed(self._settings, tools.specs()),
             levels=self._current.reading.rules.levels,
             approve_all=self._settings.bypass_tool_permissions,
-            bars=(lambda _names: DENIED) if fields.agent_permission == "deny" else None,
+            bars=_deny_all if fields.agent_permission == "deny" else None,
         )
         return start_run(agent, self._conversation, self._request.prompt, terms=terms)
 
@@ -386,6 +386,10 @@ async def _watch(receive: Receive, goes_on: "Run | asyncio.Task[None]") -> None:
         goes_on.send(Interrupt())
     else:
         goes_on.cancel()
+
+
+def _deny_all(_: Sequence[str]) -> str:
+    return DENIED
 
 
 def _said_error(refusal: Refusal, words: str) -> Mapping[str, object]:

@@ -17,8 +17,7 @@ from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import AssistantMessage, DurableEvent, MessageAdded, RunStarted
 from vibe_jupyter.session.conversation import title_of
-from vibe_jupyter.session.journal import EventLog, Journal, JournalNote, Place, UnkeptJournal
-from vibe_jupyter.session.store import ID_BYTES
+from vibe_jupyter.session.journal import ID_BYTES, EventLog, Journal, JournalNote, Place, UnkeptJournal, new_folder
 
 KEPT: Final = 30 * 24 * 3600.0
 """Seconds that a run is kept."""
@@ -85,7 +84,7 @@ class RunJournals:
             store = gateway_store(settings, self._environ)
             self._sweep(store.folder)
             name = secrets.token_hex(ID_BYTES)
-            return Journal.create(store.new_folder(_PREFIX, name), session_id=name, place=self._place)
+            return Journal.create(new_folder(store.folder, _PREFIX, name), session_id=name, place=self._place)
 
         return RunJournal(begin, session_id)
 

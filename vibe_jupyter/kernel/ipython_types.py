@@ -3,10 +3,11 @@
 Much of it is private to ipykernel: `vibe_jupyter.kernel.pump` probes for it, and the kernel matrix tests it.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import zmq
@@ -16,7 +17,7 @@ Message = dict[str, Any]
 """A Jupyter message, with ``header``, ``parent_header``, ``metadata`` and ``content``."""
 Receive = Callable[[Frames], Awaitable[None] | None]
 
-_NOT_OF_THE_CODE: Final = re.compile(r"_{1,3}|_\d+|_i+\d*|_exit_code|_(ih|oh|dh)|__\w+__")
+_NOT_OF_THE_CODE: Final = lazy_pattern(r"_{1,3}|_\d+|_i+\d*|_exit_code|_(ih|oh|dh)|__\w+__")
 """Names that IPython itself keeps in the namespace."""
 
 _LEADS_TO_SHELL: Final = frozenset({"exit", "get_ipython", "quit"})

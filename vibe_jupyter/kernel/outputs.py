@@ -8,7 +8,6 @@ import base64
 import contextlib
 import io
 import json
-import re
 import select
 import sys
 import threading
@@ -23,6 +22,7 @@ from typing import Any, Final, cast
 from pydantic import JsonValue
 
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell, Message, patched_attribute
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
 MAX_COLLECTED_OUTPUT: Final = 8 * 1024 * 1024
 """Characters kept of all outputs together, half of them from the beginning and half from the end."""
@@ -54,7 +54,7 @@ _TEXT: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/late
 _KINDS: Final = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"})
 _OF_DISPLAYS: Final = ("data", "metadata", "transient")
 """What a display_data holds."""
-_ANSI: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
+_ANSI: Final = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 
 
 @dataclass(slots=True, eq=False)

@@ -5,7 +5,6 @@ maker's own server alone: the same name elsewhere may cost something else, or no
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vibe_jupyter.llm.request import Model
@@ -81,13 +80,12 @@ def complete_model(model: Model, *, sees_images: bool | None) -> Model:
     """
     found = known_model(model.server.host, model.name)
     if found is None:
-        return replace(model, sees_images=bool(sees_images))
+        return model._replace(sees_images=bool(sees_images))
     priced = model
     if model.input_price is None and model.output_price is None:
         cached = found.cached if model.cached_input_price is None else model.cached_input_price
-        priced = replace(model, input_price=found.input, output_price=found.output, cached_input_price=cached)
-    return replace(
-        priced,
+        priced = model._replace(input_price=found.input, output_price=found.output, cached_input_price=cached)
+    return priced._replace(
         context_window=model.context_window or found.window,
         sees_images=found.images if sees_images is None else sees_images,
     )

@@ -57,8 +57,7 @@ class Server:
         return urlsplit(self.api_base).netloc.rpartition("@")[2] or self.api_base
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A model on a server, with its settings."""
 
     server: Server

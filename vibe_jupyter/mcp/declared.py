@@ -138,7 +138,7 @@ class DeclaredServer:
                     raise ConfigError(
                         f"{self.written.origin}: the MCP server {self.name} requires a url with http or https."
                     )
-        return replace(self.written, at=at)
+        return self.written._replace(at=at)
 
     def secrets(self, environ: Mapping[str, str]) -> dict[str, str]:
         """What it gets that nobody may read, by what it is called."""
@@ -191,7 +191,7 @@ def mcp_servers(reading: SettingsReading) -> DeclaredServers:
             continue
         one = _declare_server(entry, origin)
         if not entry.name:
-            one = replace(one, written=replace(one.written, name=_made_name(one.written.at, servers)))
+            one = replace(one, written=one.written._replace(name=_made_name(one.written.at, servers)))
         other = servers.get(one.name)
         if other is None:
             servers[one.name] = one

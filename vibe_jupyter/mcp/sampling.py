@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import HookContext
@@ -74,9 +73,9 @@ class Sampling:
         call = ToolCall(id=step.id, name=NAME, arguments=json.dumps(given))
         await self._permit_request(server, call, headline, preview)
         await self._hook_context.call_context.emit(step.started())
-        model = replace(self._hook_context.model, max_tokens=tokens)
+        model = self._hook_context.model._replace(max_tokens=tokens)
         if params.temperature is not None:
-            model = replace(model, temperature=max(0.0, min(params.temperature, _TEMPERATURE)))
+            model = model._replace(temperature=max(0.0, min(params.temperature, _TEMPERATURE)))
         return await self._run_request(ModelRequestTerms(model=model, messages=messages, tool_choice="none"), step)
 
     async def _check_allowed(self, server: str) -> None:

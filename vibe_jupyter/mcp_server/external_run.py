@@ -9,7 +9,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, Presence, ProgressStreams, error_message, shown
+from vibe_jupyter.agent.call_context import (
+    CallContext,
+    DuplicateCalls,
+    FailedCalls,
+    Presence,
+    ProgressStreams,
+    error_message,
+    shown,
+)
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.told_results import recorded
 from vibe_jupyter.agent.tool_call import CallStatus, answer_call, unanswered_call
@@ -216,6 +224,7 @@ class ExternalRun:
             permissions=self._gate.permissions,
             terms=terms,
             equal=DuplicateCalls(),
+            failed=FailedCalls(),
             approvals=self.run.approvals,
             questions=self.run.questions,
             attended=Presence(None, known=terms.attended, emit=emit).attended,

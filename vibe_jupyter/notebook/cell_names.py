@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.name_steps import BUILTINS, Act, CellNames, NameStep
 from vibe_jupyter.notebook.name_walk import StatementWalk
 
@@ -97,15 +98,15 @@ _RUNNING_MAGICS: Final = frozenset(
     [*("run", "load", "loadpy", "recall", "rerun", "rep", "macro", "reset", "reset_selective", "xdel", "pylab"), "R"]
 )
 _TARGET: Final = r"(?P<target>[^\n=%!?'\"#()]+?)[ \t]*=[ \t]*"
-_LINE_MAGIC: Final = re.compile(rf"^(?P<lead>[ \t]*(?:{_TARGET})?)%(?P<name>\w+)(?P<rest>.*)$")
-_COMMAND: Final = re.compile(rf"^(?P<lead>[ \t]*)(?:{_TARGET})?!{{1,2}}(?P<rest>.*)$")
-_HELP: Final = re.compile(r"^[ \t]*\?|^[^#'\"\n]*\?{1,2}[ \t]*$")
-_OPTIONS: Final = re.compile(r"^(?:[ \t]*-(?:[nrtp][ \t]*\d+|\w+|-[\w-]+(?:=\S+)?))*[ \t]*")
-_EXPANDED: Final = re.compile(r"\{([^{}\n]+)\}|\$([A-Za-z_]\w*)")
-_STORED: Final = re.compile(r"-r[ \t]+([\w \t]+)")
-_CAPTURED: Final = re.compile(r"(?:^|--(?:out|err)[ \t]+)([A-Za-z_]\w*)")
+_LINE_MAGIC: Final = lazy_pattern(rf"^(?P<lead>[ \t]*(?:{_TARGET})?)%(?P<name>\w+)(?P<rest>.*)$")
+_COMMAND: Final = lazy_pattern(rf"^(?P<lead>[ \t]*)(?:{_TARGET})?!{{1,2}}(?P<rest>.*)$")
+_HELP: Final = lazy_pattern(r"^[ \t]*\?|^[^#'\"\n]*\?{1,2}[ \t]*$")
+_OPTIONS: Final = lazy_pattern(r"^(?:[ \t]*-(?:[nrtp][ \t]*\d+|\w+|-[\w-]+(?:=\S+)?))*[ \t]*")
+_EXPANDED: Final = lazy_pattern(r"\{([^{}\n]+)\}|\$([A-Za-z_]\w*)")
+_STORED: Final = lazy_pattern(r"-r[ \t]+([\w \t]+)")
+_CAPTURED: Final = lazy_pattern(r"(?:^|--(?:out|err)[ \t]+)([A-Za-z_]\w*)")
 
-_PROMPT: Final = re.compile(r"\s*%%vibe(?![\w.-])")
+_PROMPT: Final = lazy_pattern(r"\s*%%vibe(?![\w.-])")
 
 
 def is_prompt(source: str) -> bool:

@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Final
 
 from vibe_jupyter.files.truncation import cut_end
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.addresses import address
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.protocol import Cell
@@ -22,11 +23,11 @@ _DRAWN: Final[Mapping[str, str]] = {
     "application/vnd.plotly": "chart",
 }
 """Beginnings of MIME types of what is seen and not read."""
-_BORDERS: Final = re.compile("[\N{BOX DRAWINGS LIGHT HORIZONTAL}-\N{BOX DRAWINGS LIGHT ARC UP AND RIGHT}]+")
+_BORDERS: Final = lazy_pattern("[\N{BOX DRAWINGS LIGHT HORIZONTAL}-\N{BOX DRAWINGS LIGHT ARC UP AND RIGHT}]+")
 """Of tables, as polars and others print them."""
-_COMMENT: Final = re.compile(r"#[^\w\n]*\w")
+_COMMENT: Final = lazy_pattern(r"#[^\w\n]*\w")
 """One with words, and not a line of dashes."""
-_HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
+_HEADING: Final = lazy_pattern(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
 
 
 def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 import pydantic
@@ -90,8 +91,7 @@ def _argument_texts(node: JsonValue, place: str) -> Iterator[str]:
         yield f"{place}={node if isinstance(node, str) else json.dumps(node)}"
 
 
-@dataclass(frozen=True)
-class RunTerms:
+class RunTerms(NamedTuple):
     """What holds for one run only."""
 
     attended: bool = True
@@ -100,7 +100,7 @@ class RunTerms:
     """Finds out, at the first question, whether anyone can approve; None where `attended` says it."""
     allowed: frozenset[str] = frozenset()
     """Tools that run without asking, from ``--yes``."""
-    levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
+    levels: Mapping[str, Level] = MappingProxyType({})
     """A profile's own levels; they win, but for what the settings forbid."""
     external: bool = False
     """Whether an external client asks, which no option of a run can allow anything."""

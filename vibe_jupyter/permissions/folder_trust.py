@@ -8,11 +8,10 @@ import hashlib
 import json
 import os
 import stat
-import tomllib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from pydantic import ValidationError
@@ -21,6 +20,7 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
 from vibe_jupyter.files.file_stamps import FileStamp, stamp_file, stamp_files
 from vibe_jupyter.protocol import LazyModel
+from vibe_jupyter.safe_imports import without_working_folder
 
 FILE_NAME: Final = "trusted_folders.toml"
 """In the user's folder; the lists in it are Mistral Vibe's own."""
@@ -113,11 +113,21 @@ class TrustedFolders:
 
     def _read_file(self) -> "_Kept":
         try:
-            return _Kept.model_validate(tomllib.loads(self._path.read_text(encoding="utf-8")))
+            text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return _Kept()
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-            raise ConfigError(f"Cannot read {self._path}: {error}. Fix or remove it, then run again.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+        with without_working_folder():
+            import tomllib  # noqa: PLC0415 - a first prompt may find no such file
+
+        try:
+            return _Kept.model_validate(tomllib.loads(text))
+        except (tomllib.TOMLDecodeError, ValidationError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, problem: Exception) -> ConfigError:
+        return ConfigError(f"Cannot read {self._path}: {problem}. Fix or remove it, then run again.")
 
     @contextmanager
     def _change_file(self) -> "Generator[_Kept]":
@@ -162,11 +172,10 @@ def _toml_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-@dataclass(frozen=True)
-class FolderContents:
+class FolderContents(NamedTuple):
     """What a folder would have us load."""
 
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    files: Mapping[str, bytes] = MappingProxyType({})
     """Content by path below the folder."""
     problems: tuple[str, ...] = ()
     """What was passed over, in words."""

@@ -47,11 +47,19 @@ _EVENT: TypeAdapter[DurableEvent] = TypeAdapter(DurableEvent, config=ConfigDict(
 _RECORD_START = lazy_pattern(rb'\{"seq":\d+,"time":"')
 
 FILE_NAME = "journal.jsonl"
+ID_BYTES = 16
+SHORT_ID = 8
+"""Characters by which a conversation is named; more where two begin alike."""
 CLOSE_WAIT = 5.0  # seconds; a file system that hangs longer is left to the daemon thread
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def new_folder(folder: Path, prefix: str, session_id: str) -> Path:
+    """Where a conversation that begins now is kept, in the folder of all; not made yet."""
+    return folder / f"{prefix}_{datetime.now(UTC):%Y%m%d_%H%M%S}_{session_id[:SHORT_ID]}"
 
 
 class JournalHeader(Value):

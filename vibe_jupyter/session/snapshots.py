@@ -13,9 +13,9 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -139,8 +139,7 @@ _Line = Annotated[
 _LINE: TypeAdapter[_Line] = TypeAdapter(_Line, config=ConfigDict(defer_build=True))
 
 
-@dataclass(frozen=True)
-class ChangedCell:
+class ChangedCell(NamedTuple):
     """One cell over a whole run."""
 
     cell: str
@@ -150,8 +149,7 @@ class ChangedCell:
     had_outputs: bool
 
 
-@dataclass(frozen=True)
-class ChangedFile:
+class ChangedFile(NamedTuple):
     """One file over a whole run."""
 
     path: Path
@@ -177,21 +175,20 @@ class ChangedFile:
         return self.kept.read_bytes()
 
 
-@dataclass(frozen=True)
-class RunChanges:
+class RunChanges(NamedTuple):
     """What one run changed, and what was there before."""
 
     number: int
     """From 1, in the order of the runs; numbers are not used twice."""
     time: str = ""
     prompt: str = ""
-    cells: Mapping[str, ChangedCell] = field(default_factory=dict[str, ChangedCell])
+    cells: Mapping[str, ChangedCell] = MappingProxyType({})
     """By id, in the order of the first change."""
     order: tuple[str, ...] = ()
     """All cells before the first was deleted or moved; empty where none was."""
-    moved: Mapping[str, str] = field(default_factory=dict[str, str])
+    moved: Mapping[str, str] = MappingProxyType({})
     """Id to name."""
-    files: Mapping[str, ChangedFile] = field(default_factory=dict[str, ChangedFile])
+    files: Mapping[str, ChangedFile] = MappingProxyType({})
     """By path."""
     variables: tuple[str, ...] = ()
     undone: bool = False
@@ -420,20 +417,20 @@ def _fold(number: int, lines: Sequence[_Line], folder: Path) -> RunChanges:
     for line in lines:
         match line:
             case RunMark(what="begun"):
-                run = replace(run, time=line.time, prompt=line.prompt)
+                run = run._replace(time=line.time, prompt=line.prompt)
             case RunMark(what="undone"):
-                run = replace(run, undone=True)
+                run = run._replace(undone=True)
             case RunMark():
-                run = replace(run, told=True)
+                run = run._replace(told=True)
             case CellSnapshot() if line.entry not in dropped:
                 first = cells.get(line.cell)
                 cells[line.cell] = (
                     ChangedCell(line.cell, line.name, line.before, line.after, line.had_outputs)
                     if first is None
-                    else replace(first, after=line.after)
+                    else first._replace(after=line.after)
                 )
             case OrderSnapshot() if line.entry not in dropped:
-                run = run if run.order else replace(run, order=line.order)
+                run = run if run.order else run._replace(order=line.order)
                 moved |= {cell: name for cell, name in zip(line.moved, line.names, strict=False) if cell not in moved}
             case FileSnapshot():
                 kept = folder / line.kept if line.kept else None
@@ -442,11 +439,11 @@ def _fold(number: int, lines: Sequence[_Line], folder: Path) -> RunChanges:
                 )
             case FileLeft():
                 if (file := files.get(line.path)) is not None:
-                    files[line.path] = replace(file, left=line.digest)
+                    files[line.path] = file._replace(left=line.digest)
             case _:
                 pass
     variables = tuple(name for line in lines if isinstance(line, VariablesChanged) for name in line.names)
-    return replace(run, cells=cells, files=files, moved=moved, variables=variables)
+    return run._replace(cells=cells, files=files, moved=moved, variables=variables)
 
 
 def _content(path: Path) -> bytes:

@@ -10,24 +10,25 @@ import difflib
 import itertools
 import json
 import os
-import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from pydantic import ConfigDict
 
 from vibe_jupyter.errors import ConfigError, JournalError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.protocol import MessageAdded, RunFinished, RunStarted, TextPart, UserMessage
 from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.session.conversation import title_of
 from vibe_jupyter.session.journal import (
     FILE_NAME,
+    ID_BYTES,
     MAX_LINE,
+    SHORT_ID,
     Journal,
     JournalContents,
     JournalHeader,
@@ -38,18 +39,16 @@ from vibe_jupyter.session.journal import (
     encode_body,
     encode_record,
     journal_time,
+    new_folder,
 )
 from vibe_jupyter.session.vibe_sessions import vibe_events, vibe_files, vibe_name, vibe_summary
 
 INDEX_NAME: Final = "index.json"
 INDEX_VERSION: Final = 1
-SHORT_ID: Final = 8
-"""Characters by which a conversation is named; more where two begin alike."""
-ID_BYTES: Final = 16
 NEAREST: Final = 3
 """Conversations named where none has the id."""
 _LIKE: Final = 0.3
-_TIME: Final = re.compile(rb'\{"seq":\d{1,15},"time":"([^"]{1,40})","')
+_TIME: Final = lazy_pattern(rb'\{"seq":\d{1,15},"time":"([^"]{1,40})","')
 _EVENT: Final = b'"event":{"type":"'
 _MESSAGE: Final = b'message_added","message":{"role":"'
 _TOLD: Final = (b"run_started", b"run_finished")
@@ -149,10 +148,6 @@ class SessionStore:
             raise JournalError(f"Mistral Vibe keeps {session.title!r}, and it stays as it is. {step}")
         return self.folder / session.name / FILE_NAME
 
-    def new_folder(self, prefix: str, session_id: str) -> Path:
-        """Where a conversation that begins now is kept; not made yet."""
-        return self.folder / f"{prefix}_{datetime.now(UTC):%Y%m%d_%H%M%S}_{session_id[:SHORT_ID]}"
-
     def fork(self, session: SavedSession, prefix: str, place: Place) -> tuple[Journal, JournalContents]:
         """A conversation of its own that begins with all this one has so far.
 
@@ -160,7 +155,7 @@ class SessionStore:
             JournalError: the one cannot be read, or the other not written.
         """
         session_id = secrets.token_hex(ID_BYTES)
-        folder = self.new_folder(prefix, session_id)
+        folder = new_folder(self.folder, prefix, session_id)
         Journal.create(
             folder, session_id=session_id, place=place, parent=session.id, schema_only=session.schema_only
         ).close()
@@ -195,7 +190,7 @@ class SessionStore:
             JournalError: it cannot be written.
         """
         session_id = secrets.token_hex(ID_BYTES)
-        folder = self.new_folder(prefix, session_id)
+        folder = new_folder(self.folder, prefix, session_id)
         Journal.create(folder, session_id=session_id, place=place, imported=session.id).close()
         time = journal_time()
         bodies = itertools.chain(

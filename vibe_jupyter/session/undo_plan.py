@@ -4,7 +4,7 @@ Nothing is read or written here but the digests of files: the same run and the s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from vibe_jupyter.protocol import Cell, CellEdit, DeleteCells, ExpectedCell, InsertCell, MoveCells, SetSource
 from vibe_jupyter.session.snapshots import ChangedCell, ChangedFile, RunChanges, file_digest, shown_name
@@ -38,13 +38,13 @@ def joined_runs(runs: Sequence[RunChanges]) -> RunChanges:
     cells, files, moved = dict(first.cells), dict(first.files), dict(first.moved)
     for run in runs[1:]:
         for cell in run.cells.values():
-            cells[cell.cell] = replace(cells.get(cell.cell, cell), after=cell.after)
+            cells[cell.cell] = cells.get(cell.cell, cell)._replace(after=cell.after)
         for path, file in run.files.items():
-            files[path] = replace(files.get(path, file), left=file.left)
+            files[path] = files.get(path, file)._replace(left=file.left)
         moved |= {cell: name for cell, name in run.moved.items() if cell not in moved}
     order = next((run.order for run in runs if run.order), ())
     variables = tuple(dict.fromkeys(name for run in runs for name in run.variables))
-    return replace(first, cells=cells, files=files, moved=moved, order=order, variables=variables)
+    return first._replace(cells=cells, files=files, moved=moved, order=order, variables=variables)
 
 
 def plan_undo(run: RunChanges, cells: Sequence[Cell]) -> UndoPlan:

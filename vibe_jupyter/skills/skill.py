@@ -1,11 +1,12 @@
 """One skill, how a prompt calls it, and which calls of tools it leaves while it is in use."""
 
 import fnmatch
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
 FILE_NAME: Final = "SKILL.md"
 TOOLS_FOLDER: Final = "tools"
@@ -14,8 +15,7 @@ TOOLS_FOLDER: Final = "tools"
 SkillOrigin = Literal["skill_paths", "project", "user", "shipped"]
 
 
-@dataclass(frozen=True)
-class Skill:
+class Skill(NamedTuple):
     """What a SKILL.md says."""
 
     name: str
@@ -27,7 +27,7 @@ class Skill:
     origin: SkillOrigin = "user"
     license: str = ""
     compatibility: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    metadata: Mapping[str, str] = MappingProxyType({})
     allowed_tools: tuple[str, ...] = ()
     """Names and patterns of the only tools that may be called while it is in use; empty for all."""
     user_invocable: bool = True
@@ -39,12 +39,11 @@ class Skill:
         return self.path.parent
 
 
-@dataclass(frozen=True)
-class SkillsInUse:
+class SkillsInUse(NamedTuple):
     """The skills of one run so far. More of them never allow more."""
 
     skills: tuple[Skill, ...] = ()
-    own_tools: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    own_tools: Mapping[str, frozenset[str]] = MappingProxyType({})
     """Skill to the names of the tools it brings, which its list need not name."""
 
     def having(self, skill: Skill, own_tools: Sequence[str]) -> "SkillsInUse":
@@ -73,7 +72,7 @@ def _is_listed(allowed: Sequence[str], names: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name.casefold(), pattern) for pattern in patterns for name in names)
 
 
-_CALL: Final = re.compile(r"\s*/(?=[A-Za-z0-9])(?P<words>[^\n]*)")
+_CALL: Final = lazy_pattern(r"\s*/(?=[A-Za-z0-9])(?P<words>[^\n]*)")
 _MOST_WORDS: Final = 32
 """Of a name: as many as its longest can have."""
 

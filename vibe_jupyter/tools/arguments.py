@@ -15,6 +15,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm.json_text import parse_json, parse_json_object
 from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.tools.contract import Tool, Toolset, present_names
@@ -27,7 +28,7 @@ BRANCHES: Final = 8
 """Alternatives; of more of them nothing is understood."""
 USAGE_SIZE: Final = 600
 """Characters that name the arguments of a tool."""
-_PREFIX: Final = re.compile(r"(?:functions?|tools?)[.:/]", re.IGNORECASE)
+_PREFIX: Final = lazy_pattern(r"(?:functions?|tools?)[.:/]", re.IGNORECASE)
 """What some models put before the name of a tool."""
 _SPELLED: Final[Mapping[str, JsonValue]] = {"True": True, "False": False, "None": None}
 """Python's spelling of JSON's constants."""

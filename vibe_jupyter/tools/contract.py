@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -133,8 +133,7 @@ async def answer_nobody(questions: Sequence[Question], asker: str) -> tuple[Answ
     raise ToolError("Nobody is here to answer.")
 
 
-@dataclass(frozen=True)
-class ToolContext:
+class ToolContext(NamedTuple):
     """What one call may use of the run that makes it."""
 
     call_id: str
@@ -146,7 +145,7 @@ class ToolContext:
     advance: ReportAdvance = ignore_progress
     """Show how far it is, as a bar."""
     waits: OnAsking = unheard
-    places: Mapping[str, Located] = field(default_factory=dict[str, Located])
+    places: Mapping[str, Located] = MappingProxyType({})
     """Where each path of `Tool.touches` leads, as it was judged and shown; `Workspace.open_read` opens it."""
     delegate: Delegate = delegate_to_nobody
     """Has a sub-agent do a piece of work, within the limits and permissions of this run."""
@@ -497,8 +496,7 @@ class ToolOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-@dataclass(frozen=True)
-class ToolDefinition:
+class ToolDefinition(NamedTuple):
     """What a tool is called, takes and does."""
 
     name: str

@@ -203,11 +203,15 @@ def definition_of_function(
     if not words:
         raise ConfigError(f"The tool {known_as} does not say what it does. Give the function a docstring.")
     signature = Signature(known_as, function, said.arguments)
+
+    def call(args: BaseModel, context: ToolContext) -> Any:
+        return function(**signature.call(args, InvokeContext.of_call(context, known_as)))
+
     return ToolDefinition(
         name=known_as,
         description=description_of(words, None),
         arguments=signature.arguments(),
-        call=lambda args, context: function(**signature.call(args, InvokeContext.of_call(context, known_as))),
+        call=call,
         is_async=_is_async(function),
         source=_source_place(function),
     )
@@ -232,11 +236,15 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
     instance = cls.from_config(config)
     run = cast("Callable[..., Any]", instance.run)
     signature = Signature(name, run, parse_docstring(cls.run.__doc__).arguments)
+
+    def call(args: BaseModel, context: ToolContext) -> Any:
+        return run(**signature.call(args, InvokeContext.of_call(context, name)))
+
     return ToolDefinition(
         name=name,
         description=description_of(words, cls.get_tool_prompt()),
         arguments=signature.arguments(),
-        call=lambda args, context: run(**signature.call(args, InvokeContext.of_call(context, name))),
+        call=call,
         is_async=_is_async(run),
         source=_source_place(cls.run),
         result=_result_of(cls, signature.whole),

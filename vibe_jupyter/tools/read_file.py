@@ -5,7 +5,6 @@ import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -127,7 +126,7 @@ class ReadFileTool:
                 return ToolResult(parts=(TextPart(text=text), image.part), summary="image", details={"path": shown})
             found = self._page_of(file, located, args, context)
             again = self._memory.reads_again(located.path, status, (args.offset, args.limit))
-        return _read_result(shown, replace(found, notes=(*found.notes, _AGAIN)) if again else found)
+        return _read_result(shown, found._replace(notes=(*found.notes, _AGAIN)) if again else found)
 
     def _locate_file(self, args: ReadFileArgs) -> Located:
         return args.settle(self._workspace, (args.path,))[args.path]
@@ -136,7 +135,7 @@ class ReadFileTool:
         place = kept_file(handle, self._session_folder())
         if place is None:
             raise ToolError(f"{handle!r}: no result is kept under that name in this conversation. Make the call again.")
-        return replace(self._workspace.resolve(str(place.absolute())), given=handle)
+        return self._workspace.resolve(str(place.absolute()))._replace(given=handle)
 
     def _page_of(self, file: BinaryIO, located: Located, args: ReadFileArgs, context: ToolContext) -> TextPage:
         room, path = self._options.max_read_bytes, located.path
@@ -155,7 +154,7 @@ class ReadFileTool:
         limit = args.limit or (_TABLE_LINES if table else None)
         with closing(TextLines(file, encoding, context.cancelled)) as lines:
             found = read_page(iter(lines), args.offset, limit, room=room)
-        return replace(_with_notes(found, lines.notes, room), table=table)
+        return _with_notes(found, lines.notes, room)._replace(table=table)
 
 
 def _size_of_line(line: str) -> int:
@@ -169,7 +168,7 @@ def _lines_within(lines: Sequence[str], room: int) -> tuple[str, ...]:
 
 
 def _with_notes(found: TextPage, notes: tuple[str, ...], room: int) -> TextPage:
-    return replace(found, notes=notes + tuple(_page_advice(found, room)))
+    return found._replace(notes=notes + tuple(_page_advice(found, room)))
 
 
 def _page_advice(found: TextPage, room: int) -> Iterator[str]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from vibe_jupyter.variables.describe import column_labels, column_types, describe_value, value_line
-from vibe_jupyter.variables.schema_text import schema_labels, schema_line, schema_text, schema_types
 
 
 class Describing(NamedTuple):
@@ -27,4 +26,12 @@ def _whole_text(value: object) -> str:
 
 
 WITH_VALUES: Final = Describing(value_line, _whole_text, column_labels, column_types)
-BY_SCHEMA: Final = Describing(schema_line, schema_text, schema_labels, schema_types, schema_only=True)
+
+
+def by_schema() -> Describing:
+    """By names, types and counts alone."""
+    from vibe_jupyter.variables import schema_text as schema  # noqa: PLC0415 - in a privacy mode that few choose
+
+    return Describing(
+        schema.schema_line, schema.schema_text, schema.schema_labels, schema.schema_types, schema_only=True
+    )

@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Final
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.variables.describe import value_fingerprint, value_kind
 from vibe_jupyter.variables.keeping import class_names, keep_parts
 from vibe_jupyter.variables.kept_libraries import COMPARED
@@ -26,10 +27,10 @@ LOOK_LIMIT: Final = 0.02
 """Seconds in which variables are looked at to tell which a piece of code changed in place."""
 MOST_PARTS: Final = 200_000
 """Objects that are kept for one run."""
-_WORD: Final = re.compile(r"[^\W\d]\w*")
+_WORD: Final = lazy_pattern(r"[^\W\d]\w*")
 _REACHES_ALL: Final = frozenset({"globals", "locals", "exec", "eval", "vars", "get_ipython", "user_ns"})
 """Words by which code reaches variables that it does not name."""
-_MAGIC: Final = re.compile(r"^\s*[%!]", re.MULTILINE)
+_MAGIC: Final = lazy_pattern(r"^\s*[%!]", re.MULTILINE)
 
 
 class KeptVariables:

@@ -8,7 +8,6 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from vibe_jupyter.variables.adapters import (
@@ -83,8 +82,8 @@ def in_own_words(value: object, adapter: VariableAdapter) -> VariableAdapter:
     if not _has_method(value):
         return adapter
     if name := _allowed_name(value):
-        return replace(adapter, describe=_asking(adapter, lambda one: _ask_method(one, name), _METHOD).describe)
-    return replace(adapter, describe=_with_hint(adapter))
+        return adapter._replace(describe=_asking(adapter, lambda one: _ask_method(one, name), _METHOD).describe)
+    return adapter._replace(describe=_with_hint(adapter))
 
 
 def _function_for(value: object) -> Describe | None:
@@ -118,7 +117,7 @@ def _asking(adapter: VariableAdapter, describe: Describe, what: str) -> Variable
         text = ask(value)
         return VariableDescription(adapter.line(value), text) if text else adapter.describe(value, view)
 
-    return replace(adapter, line=line, describe=described)
+    return adapter._replace(line=line, describe=described)
 
 
 def _text_of(found: object) -> str:
@@ -152,7 +151,7 @@ def _with_hint(adapter: VariableAdapter) -> Callable[[Any, VariableView], Variab
         described = adapter.describe(value, view)
         setting = f'[variables] ai_repr = ["{type_name(value)}"]'
         hint = f"It has {_METHOD}, which runs only if the user's config.toml has {setting}."
-        return replace(described, body="\n".join(filter(None, (described.body, hint))))
+        return described._replace(body="\n".join(filter(None, (described.body, hint))))
 
     return describe
 

@@ -15,7 +15,7 @@ from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, MimeBundle, Previ
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 from vibe_jupyter.variables.adapters import HEAD_ROWS, VariableDescription, VariableView
 from vibe_jupyter.variables.describe import CallMain, describe_value, value_kind
-from vibe_jupyter.variables.describing import BY_SCHEMA, WITH_VALUES, Describing
+from vibe_jupyter.variables.describing import WITH_VALUES, Describing, by_schema
 from vibe_jupyter.variables.paths import FoundValue, find_value
 from vibe_jupyter.variables.schema_text import schema_text
 
@@ -101,7 +101,7 @@ class InspectTool:
         return tuple(Resource(kind="variable", value=name, access="read") for name in args.names or ("*",))
 
     async def run(self, args: InspectArgs, context: ToolContext) -> ToolResult:
-        describing = BY_SCHEMA if context.schema_only else WITH_VALUES
+        describing = by_schema() if context.schema_only else WITH_VALUES
         found = await self._call_main(lambda: _inspect_names(self._namespace(), args, describing))
         if len(found) == 1:
             (only,) = found

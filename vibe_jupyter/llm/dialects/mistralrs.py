@@ -25,7 +25,7 @@ class MistralrsDialect(OpenAIDialect):
     def encode_head(self, request: ModelRequestTerms, *, tools: bytes, terms: HeadTerms) -> bytes:
         """No name of a model means the server's own choice."""
         if not request.model.name:
-            request = replace(request, model=replace(request.model, name=DEFAULT_MODEL))
+            request = replace(request, model=request.model._replace(name=DEFAULT_MODEL))
         return super().encode_head(request, tools=tools, terms=terms)
 
     def options(self, request: ModelRequestTerms, terms: HeadTerms) -> dict[str, JsonValue]:

@@ -4,8 +4,7 @@ A command is read twice, by a small grammar of our own and by tree-sitter's; the
 judged by a table of its own. tree-sitter is imported with the first command, not before.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.errors import VibeError
 
@@ -35,8 +34,7 @@ ONCE: Final[frozenset[Rule]] = frozenset({"place", "repository", "characters", "
 """What is asked about in every mode, and is approved once at a time."""
 
 
-@dataclass(frozen=True)
-class ShellVerdict:
+class ShellVerdict(NamedTuple):
     """May this command run?"""
 
     verdict: Verdict

@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.options import is_safe_date, is_safe_format, is_safe_pattern
 
 Trait = Literal["worktree", "patch", "external", "log", "search", "blame", "remote", "stash"]
 """What a command of git does: compares files, shows changes, lets other programs show them, lists commits, searches
@@ -125,14 +124,22 @@ def _is_unsafe_value(setting: Setting, traits: frozenset[Trait]) -> bool:
             return setting.value not in ("0", "1")
         case "extensions.objectformat":
             return setting.value != "sha1"
-        case "format.pretty":
-            return "log" in traits and not is_safe_format(setting.value)
-        case "log.date" | "blame.date":
-            return not is_safe_date(setting.value)
-        case "diff.xfuncname" | "diff.funcname" | "diff.wordregex":
-            return "patch" in traits and not is_safe_pattern(setting.value)
+        case "format.pretty" | "log.date" | "blame.date" | "diff.xfuncname" | "diff.funcname" | "diff.wordregex":
+            return _is_unsafe_form(setting, traits)
         case _:
             return False
+
+
+def _is_unsafe_form(setting: Setting, traits: frozenset[Trait]) -> bool:
+    from vibe_jupyter.permissions.shell import options  # noqa: PLC0415 - few repositories set a form
+
+    match setting.key:
+        case "format.pretty":
+            return "log" in traits and not options.is_safe_format(setting.value)
+        case "log.date" | "blame.date":
+            return not options.is_safe_date(setting.value)
+        case _:
+            return "patch" in traits and not options.is_safe_pattern(setting.value)
 
 
 def read_settings(path: Path, home: str) -> tuple[Setting, ...]:

@@ -8,9 +8,10 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from vibe_jupyter.permissions.shell import UnknownCommand
@@ -106,16 +107,15 @@ class TrackedFile(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """What is staged."""
 
     raw: bytes = b""
-    places: Mapping[str, int] = field(default_factory=dict[str, int])
+    places: Mapping[str, int] = MappingProxyType({})
     """Where the entry of each name begins; the last one where a merge that is not done left several."""
     written: int = 0
     """Nanoseconds."""
-    trees: Mapping[str, str] = field(default_factory=dict[str, str])
+    trees: Mapping[str, str] = MappingProxyType({})
     """Folders of which the index says that they are as in this tree; the whole is called ``""``."""
 
     def tracked(self, name: str) -> TrackedFile | None:

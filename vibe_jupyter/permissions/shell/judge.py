@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -151,7 +151,7 @@ def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) 
     shell = ShellState.of(os.environ, lists)
     verdicts = [judge_command(command, workspace, shell) for command in commands]
     strictest = max(verdicts, key=lambda verdict: (_STRICTNESS[verdict.verdict], verdict.rule in ONCE))
-    return strictest if len(commands) == 1 else replace(strictest, remember_as=None, keepable=False)
+    return strictest if len(commands) == 1 else strictest._replace(remember_as=None, keepable=False)
 
 
 def _cannot_run(command: str) -> str:

@@ -10,19 +10,20 @@ running for ever.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
 
-_REPEAT: Final = re.compile(r"\\?\{(\d*)(?:,(\d*))?\\?\}")
-_BACK_REFERENCE: Final = re.compile(r"\\(?:[1-9]|[gk])")
+_REPEAT: Final = lazy_pattern(r"\\?\{(\d*)(?:,(\d*))?\\?\}")
+_BACK_REFERENCE: Final = lazy_pattern(r"\\(?:[1-9]|[gk])")
 _FORMATS: Final = ("oneline", "short", "medium", "full", "fuller", "reference", "email", "raw")
-_FORMAT: Final = re.compile(r"(?:[^%]|%(?![-+ ]?G|\(describe|[-+ ]?\(describe|<<))*", re.DOTALL)
+_FORMAT: Final = lazy_pattern(r"(?:[^%]|%(?![-+ ]?G|\(describe|[-+ ]?\(describe|<<))*", re.DOTALL)
 """No ``%G``, for which git runs gpg."""
-_DATE: Final = re.compile(r"[\w,.:-]*|format(?:-local)?:(?:[^%]|%[-_^#EO]?[A-Za-z%])*", re.DOTALL | re.ASCII)
+_DATE: Final = lazy_pattern(r"[\w,.:-]*|format(?:-local)?:(?:[^%]|%[-_^#EO]?[A-Za-z%])*", re.DOTALL | re.ASCII)
 """No width, which may fill the memory."""
-_WIDE: Final = re.compile(r"\d{4,}|\*")
-_SPECIFIER: Final = re.compile(r"%[^A-Za-z%]*")
+_WIDE: Final = lazy_pattern(r"\d{4,}|\*")
+_SPECIFIER: Final = lazy_pattern(r"%[^A-Za-z%]*")
 REPEATS_LIMIT: Final = 255
 """What the counted repetitions of one search pattern come to when they are multiplied."""
 PATTERN_LIMIT: Final = 1_000
@@ -58,8 +59,7 @@ def is_safe_pattern(text: str) -> bool:
     return product <= REPEATS_LIMIT and not re.search(r"\{\d{4,}", text)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandArgument:
+class CommandArgument(NamedTuple):
     """One argument as the program gets it."""
 
     text: str
@@ -67,8 +67,7 @@ class CommandArgument:
     """Whether it is a name the shell found, and not one that was written."""
 
 
-@dataclass(frozen=True)
-class GivenOptions:
+class GivenOptions(NamedTuple):
     """What was found on a command line."""
 
     options: tuple[tuple[str, str], ...]
@@ -103,8 +102,7 @@ KINDS: Final[dict[str, Callable[[str], object]]] = {
 """What a value may be."""
 
 
-@dataclass(frozen=True)
-class OptionTable:
+class OptionTable(NamedTuple):
     """The options of one command that only read."""
 
     flags: frozenset[str]

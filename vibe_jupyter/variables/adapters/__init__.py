@@ -9,7 +9,6 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 HEAD_ROWS = 5
@@ -44,8 +43,7 @@ class SampleTable(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class VariableDescription:
+class VariableDescription(NamedTuple):
     """A value in words."""
 
     headline: str
@@ -67,8 +65,7 @@ def no_labels(value: Any) -> Iterable[str]:
     return ()
 
 
-@dataclass(frozen=True)
-class VariableAdapter:
+class VariableAdapter(NamedTuple):
     """Readings of a value of one kind. None of them runs the value's own code or a lazy computation."""
 
     line: Callable[[Any], str]

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -67,7 +66,7 @@ def _tensor_lines(value: Any) -> Iterator[str]:
 def dataset_adapter() -> VariableAdapter:
     """For `xarray.Dataset`."""
     adapter = facts_adapter("xarray Dataset", _dataset_text, _dataset_lines, packages=("xarray",))
-    return replace(adapter, labels=_dataset_labels)
+    return adapter._replace(labels=_dataset_labels)
 
 
 def data_array_adapter() -> VariableAdapter:

@@ -60,7 +60,10 @@ def facts_adapter(
         shown = islice(lines(value), LINES_LIMIT) if is_known(value) else ()
         return VariableDescription(headline=line(value), body="\n".join(cut_line(text) for text in shown if text))
 
-    return VariableAdapter(line=line, describe=describe, fingerprint=lambda value: (id(value), line(value)))
+    def fingerprint(value: Any) -> object:
+        return id(value), line(value)
+
+    return VariableAdapter(line=line, describe=describe, fingerprint=fingerprint)
 
 
 def schema_adapter(

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.variables.adapters import SampleTable, VariableDescription, class_name, is_one_of
@@ -34,8 +35,7 @@ _MEAN_LIMIT = 1e300
 _TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """What is known of one column."""
 
     label: str

@@ -54,7 +54,7 @@ def pandas_frame_adapter() -> VariableAdapter:
         line=_frame_line,
         describe=_describe_frame,
         fingerprint=_frame_fingerprint,
-        labels=lambda value: labels_of(_plain_frame(value), LABELS_COMPARED),
+        labels=_frame_labels,
     )
 
 
@@ -252,6 +252,10 @@ def plain_index(index: Any) -> Any:
     if "_range" in own:
         return loaded_attribute("pandas", "RangeIndex")(own["_range"])
     return loaded_attribute("pandas", "Index")._simple_new(own["_data"])
+
+
+def _frame_labels(value: Any) -> list[str]:
+    return labels_of(_plain_frame(value), LABELS_COMPARED)
 
 
 def labels_of(frame: Any, limit: int | None) -> list[str]:

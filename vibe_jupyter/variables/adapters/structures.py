@@ -1,7 +1,6 @@
 """Values made of others: groups and windows of frames, frames with geometries, graphs, images, answers of servers."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -111,13 +110,13 @@ def _with_places(adapter: VariableAdapter, kind: str, own: str) -> VariableAdapt
     def describe(value: Any, view: VariableView) -> VariableDescription:
         described = adapter.describe(value, view)
         lines = [described.body, *_place_lines(value)]
-        return replace(described, headline=renamed(value, described.headline), body="\n".join(filter(None, lines)))
+        return described._replace(headline=renamed(value, described.headline), body="\n".join(filter(None, lines)))
 
     def line(value: Any) -> str:
         crs = next((_crs_text(array) for _, array in _geometries(value)), "")
         return renamed(value, adapter.line(value)) + (f", {crs}" if crs else "")
 
-    return replace(adapter, line=line, describe=describe)
+    return adapter._replace(line=line, describe=describe)
 
 
 def _geometries(value: Any) -> list[tuple[str, Any]]:

@@ -58,13 +58,17 @@ def arrow_adapter() -> VariableAdapter:
         line=_arrow_line,
         describe=_describe_arrow,
         fingerprint=id,
-        labels=lambda value: map(_label, value.schema.names[:LABELS_COMPARED]),
+        labels=_arrow_labels,
     )
 
 
 def arrow_array_adapter() -> VariableAdapter:
     """For arrays of Arrow, in one piece or in several."""
     return facts_adapter("pyarrow array", _arrow_array_text, _arrow_array_lines, packages=("pyarrow",))
+
+
+def _arrow_labels(value: Any) -> Iterable[str]:
+    return map(_label, value.schema.names[:LABELS_COMPARED])
 
 
 def _arrow_line(value: Any) -> str:
