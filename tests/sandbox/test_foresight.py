@@ -1,7 +1,10 @@
 """What the card says code would change, found out in copies of the kernel before the click. Real kernels."""
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from tests.notebook.test_agent import ClickedPage, end, prompt
 from tests.sandbox.test_exploring_runs import ON
 from tests.tiers import further
 from vibe_jupyter.sandbox.availability import machine_refusal, overlay_refusal
+from vibe_jupyter.sandbox.landlock import landlock_version
 from vibe_jupyter.testing import call, say
 
 pytestmark = [
@@ -98,6 +102,22 @@ def test_the_card_says_what_the_code_would_change_and_nothing_is_changed(asked: 
     assert [words for words in EFFECTS[code] if words not in said] == []
     look = "import os\nprint(frame.shape, items, n, os.path.exists('made.txt'), os.path.exists('vibe/config.toml'))"
     assert asked.run(look).text == "(3, 1) [1] 1 False True\n"
+
+
+MOUNT = """
+mount -t tmpfs none "$1"
+mkdir "$1/below" "$1/above" "$1/work" "$1/both"
+mount -t overlay none -o "lowerdir=$1/below,upperdir=$1/above,workdir=$1/work" "$1/both"
+"""
+JUDGES_CUTTING = 3
+"""Version of Landlock without which a copy has no files of its own."""
+
+
+def test_copies_have_files_of_their_own_wherever_the_system_mounts_an_overlay(tmp_path: Path) -> None:
+    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    shell = ["unshare", "--mount", *as_root, "sh", "-e", "-c", MOUNT, "sh", str(tmp_path)]
+    mounts = subprocess.run(shell, capture_output=True, check=False, timeout=30).returncode == 0
+    assert (overlay_refusal() == "") == (mounts and landlock_version() >= JUDGES_CUTTING)
 
 
 @pytest.mark.skipif(bool(overlay_refusal()), reason="no overlay on this machine")
