@@ -4,6 +4,7 @@ A server counts a request in its answer. What the history got since then is esti
 counted; after the history was rewritten earlier counts mean nothing.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -71,7 +72,9 @@ def count_text(text: str) -> int:
 
 def count_tools(tools: Sequence[ToolSpec]) -> int:
     """Tokens of the tools on offer, about."""
-    return sum(count_text(spec.model_dump_json()) for spec in tools)
+    # By json: before the first request pydantic would have to make the class ready to write it.
+    written = (json.dumps(dict(spec), ensure_ascii=False, separators=(",", ":")) for spec in tools)
+    return sum(map(count_text, written))
 
 
 def count_message(message: Message, *, sees_images: bool = True) -> dict[ContextPart, int]:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -71,16 +70,16 @@ Steps = Generator[BegunRun, RunSummary, Reply]
 """A prompt on its way: hands out each of its runs, and is sent how that ended."""
 
 
-@dataclass
 class _MadeParts:
     """What runs are made of, for as long as settings and environment stay as they are."""
 
-    models: LatestMade[Model] = field(default_factory=LatestMade[Model])
-    redactors: LatestMade[Redactor] = field(default_factory=LatestMade[Redactor])
-    prompt: tuple[object, InstructionSources, str] | None = None
-    """The system prompt, and what it was made of."""
-    taken: object = None
-    """The settings that tools and rules were built of."""
+    def __init__(self) -> None:
+        self.models = LatestMade[Model]()
+        self.redactors = LatestMade[Redactor]()
+        self.prompt: tuple[object, InstructionSources, str] | None = None
+        """The system prompt, and what it was made of."""
+        self.taken: object = None
+        """The settings that tools and rules were built of."""
 
 
 class App:

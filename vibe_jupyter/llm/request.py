@@ -97,8 +97,7 @@ def _do_nothing() -> None:
     pass
 
 
-@dataclass(frozen=True)
-class ModelRequestTerms:
+class ModelRequestTerms(NamedTuple):
     """One request of a conversation."""
 
     model: Model
@@ -110,7 +109,7 @@ class ModelRequestTerms:
     one tool to call."""
     server_session: str = ""
     """What the server called its part of this conversation; empty where it keeps none."""
-    on_sent: Callable[[], None] = field(default=_do_nothing, compare=False)
+    on_sent: Callable[[], None] = _do_nothing
     """Called on the event loop when it is on its way, once for each attempt."""
 
 

@@ -1,7 +1,6 @@
 """mistral.rs: Chat Completions, and beside them what the server does by itself (docs/models.md)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -25,7 +24,7 @@ class MistralrsDialect(OpenAIDialect):
     def encode_head(self, request: ModelRequestTerms, *, tools: bytes, terms: HeadTerms) -> bytes:
         """No name of a model means the server's own choice."""
         if not request.model.name:
-            request = replace(request, model=request.model._replace(name=DEFAULT_MODEL))
+            request = request._replace(model=request.model._replace(name=DEFAULT_MODEL))
         return super().encode_head(request, tools=tools, terms=terms)
 
     def options(self, request: ModelRequestTerms, terms: HeadTerms) -> dict[str, JsonValue]:

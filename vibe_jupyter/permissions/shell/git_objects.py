@@ -9,7 +9,6 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -60,18 +59,21 @@ class Commit(NamedTuple):
     parents: tuple[str, ...]
 
 
-@dataclass
 class ObjectStore:
     """The objects and references of one repository."""
 
-    git: Path
-    """The folder with HEAD."""
-    common: Path
-    """The folder with the objects: another one in a linked work tree."""
-    _read: dict[str, tuple[str, bytes]] = field(default_factory=dict[str, tuple[str, bytes]])
-    _bytes: int = 0
-    _packs: "list[_Pack] | None" = None
-    _cut: frozenset[str] | None = None
+    def __init__(self, git: Path, common: Path) -> None:
+        """
+        Args:
+            git: the folder with HEAD.
+            common: the folder with the objects: another one in a linked work tree.
+        """
+        self.git = git
+        self.common = common
+        self._read: dict[str, tuple[str, bytes]] = {}
+        self._bytes = 0
+        self._packs: list[_Pack] | None = None
+        self._cut: frozenset[str] | None = None
 
     def commit(self, oid: str) -> Commit:
         """The commit of that name; one behind which history was cut off has no parents here.

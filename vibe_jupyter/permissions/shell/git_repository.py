@@ -8,7 +8,6 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -135,17 +134,21 @@ class Index(NamedTuple):
         return [name for name, place in self.places.items() if self.raw[place + at : place + at + 4] == _GITLINK_BYTES]
 
 
-@dataclass(frozen=True)
 class Repository:
     """A repository in which git finds itself."""
 
-    root: Path
-    """The top of its work tree, every link followed."""
-    git: Path
-    """Its folder with HEAD."""
-    common: Path
-    """Its folder with the objects and settings: another one in a linked work tree."""
-    settings: tuple[Setting, ...]
+    def __init__(self, root: Path, git: Path, common: Path, settings: tuple[Setting, ...]) -> None:
+        """
+        Args:
+            root: the top of its work tree, every link followed.
+            git: its folder with HEAD.
+            common: its folder with the objects and settings: another one in a linked work tree.
+            settings: all that hold in it.
+        """
+        self.root = root
+        self.git = git
+        self.common = common
+        self.settings = settings
 
     @cached_property
     def index(self) -> Index:
