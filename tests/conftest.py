@@ -25,7 +25,7 @@ REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 PURE = frozenset({"agent", "bridge", "config", "session"})
 """Folders whose tests talk to no kernels, pages, programs or servers of other projects."""
-ON_ONE_WORKER = frozenset({"gateway", "headless", "mcp_server"})
+ON_ONE_WORKER = frozenset({"gateway", "headless", "llm", "mcp_server"})
 """Folders whose tests share what each worker would start anew: gateways, kernels, SDKs, processes that fork."""
 IN_SECOND_PAGE = frozenset(
     [

@@ -11,7 +11,7 @@ from tests.gateway.conftest import ALLOWED, Gateway, chat_body, chunks_of, gatew
 from tests.llm.llama_server import KEY, START, LlamaServer, started, why_left_out
 from vibe_jupyter.testing import ScriptedModel
 
-pytestmark = [pytest.mark.matrix, pytest.mark.xdist_group("llama")]
+pytestmark = [pytest.mark.matrix, pytest.mark.xdist_group("llm")]
 
 ADD = "mcp__sample__add"
 SAME: dict[str, Any] = {"temperature": 0, "seed": 1, "max_tokens": 12}

@@ -45,8 +45,6 @@ from vibe_jupyter.session.conversation import Conversation, check_history
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext, tool_spec
 
-pytestmark = pytest.mark.xdist_group("llama")
-
 WISH = "Run this code: 6 * 7"
 """What the template makes the model answer with a call."""
 LONG = "Count from one to a thousand in words."
@@ -231,30 +229,6 @@ async def test_closing_the_stream_ends_the_work_of_the_server(server: LlamaServe
     assert [type(items[-1]) for items in both] == [AssistantMessage, AssistantMessage]
 
 
-async def test_a_server_that_loads_its_model_is_asked_again(asker: LLMClient) -> None:
-    patient = LLMClient(user_agent="vibe-jupyter/test", retry=RetryPolicy(retries=1000, first=0.05, longest=0.05))
-    with started() as server:
-        async with asyncio.timeout(START):
-            items = await ask(patient, ModelRequestTerms(server.model(max_tokens=4), (user("hello"),)))
-        await patient.close()
-    reasons = {item.reason for item in items if isinstance(item, RetryScheduled)}
-    assert any("503" in reason for reason in reasons), reasons
-    assert isinstance(items[-1], AssistantMessage)
-
-
-async def test_a_server_that_dies_in_mid_answer_is_told_with_what_it_said(asker: LLMClient) -> None:
-    with started() as server:
-        server.wait_until_loaded()
-        text = ""
-        with pytest.raises(ModelError) as caught:  # noqa: PT012 - the error comes out of the iteration
-            async for item in asker.answer(ModelRequestTerms(server.model(max_tokens=1500), (user(LONG),))):
-                text += item.text if isinstance(item, TextDelta) else ""
-                server.process.kill()
-    assert caught.value.kind == "truncated"
-    assert text
-    assert caught.value.partial_text == text
-
-
 @pytest.mark.requirement("wire.servers.openai-compatible")
 def test_a_prompt_in_a_notebook_runs_what_a_real_model_calls(server: LlamaServer, tmp_path: Path) -> None:
     config = f"""
@@ -293,10 +267,40 @@ def test_the_check_finds_a_real_server_well(server: LlamaServer) -> None:
     assert [line[0] for line in lines[1:]] == ["✓", "✓", "✓", "–"]
 
 
-def test_the_check_tells_of_a_server_that_drops_the_tools() -> None:
-    lines: list[str] = []
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[LlamaServer]:
+    """A server that drops the tools: it is met while it loads, asked, and killed, in this order."""
     with started(knows_tools=False) as server:
-        server.wait_until_loaded()
-        assert not check_model(server.model(), lines.append)
+        yield server
+
+
+async def test_a_server_that_loads_its_model_is_asked_again(mortal: LlamaServer) -> None:
+    patient = LLMClient(user_agent="vibe-jupyter/test", retry=RetryPolicy(retries=1000, first=0.05, longest=0.05))
+    async with asyncio.timeout(START):
+        items = await ask(patient, ModelRequestTerms(mortal.model(max_tokens=4), (user("hello"),)))
+    await patient.close()
+    reasons = {item.reason for item in items if isinstance(item, RetryScheduled)}
+    assert any("503" in reason for reason in reasons), reasons
+    assert isinstance(items[-1], AssistantMessage)
+
+
+def test_the_check_tells_of_a_server_that_drops_the_tools(mortal: LlamaServer) -> None:
+    lines: list[str] = []
+    mortal.wait_until_loaded()
+    assert not check_model(mortal.model(max_tokens=16), lines.append)
     assert [line[0] for line in lines[1:]] == ["✓", "✓", "✗"]
     assert "--jinja" in lines[-1]
+
+
+async def test_a_server_that_dies_in_mid_answer_is_told_with_what_it_said(
+    mortal: LlamaServer, asker: LLMClient
+) -> None:
+    mortal.wait_until_loaded()
+    text = ""
+    with pytest.raises(ModelError) as caught:  # noqa: PT012 - the error comes out of the iteration
+        async for item in asker.answer(ModelRequestTerms(mortal.model(max_tokens=1500), (user(LONG),))):
+            text += item.text if isinstance(item, TextDelta) else ""
+            mortal.process.kill()
+    assert caught.value.kind == "truncated"
+    assert text
+    assert caught.value.partial_text == text
