@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.ui.runs import (
@@ -70,6 +71,7 @@ MORE = [
 ]
 
 
+@cache
 def shown(case: Case) -> list[Shown]:
     """Everything the product makes of the text, live and kept."""
     return [

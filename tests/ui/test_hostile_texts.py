@@ -51,6 +51,7 @@ COMMON = {"class"}
 STYLE = re.compile(r"(?:[a-z0-9:#;%. -]|rgba\([0-9,.]+\))+")
 INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
+pytestmark = pytest.mark.xdist_group("hostile texts")
 CASES = [pytest.param(case, id=case.id) for case in cases()]
 
 
