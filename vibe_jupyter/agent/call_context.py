@@ -268,7 +268,7 @@ class ProgressStreams:
             self._show(ToolProgress(call_id=self._call_id, text=text))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PreparedCall:
     """A call that could run, as it would run."""
 

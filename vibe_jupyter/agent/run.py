@@ -4,7 +4,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from vibe_jupyter.protocol import (
@@ -120,14 +119,14 @@ class Run:
                     self._step.cancel()
 
 
-@dataclass
 class PendingRequest(Generic[C]):
     """One thing that nobody has answered yet."""
 
-    id: str
-    answer: "asyncio.Future[C]"
-    by: DecidedBy | ClosedBy = "code"
-    """Where the answer came from; means nothing before it came."""
+    def __init__(self, id: str, answer: "asyncio.Future[C]") -> None:
+        self.id = id
+        self.answer = answer
+        self.by: DecidedBy | ClosedBy = "code"
+        """Where the answer came from; means nothing before it came."""
 
 
 class PendingRequests(Generic[C]):

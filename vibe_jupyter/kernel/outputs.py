@@ -16,7 +16,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
@@ -57,11 +56,11 @@ _OF_DISPLAYS: Final = ("data", "metadata", "transient")
 _ANSI: Final = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 
 
-@dataclass(slots=True, eq=False)
 class _Entry:
-    output: dict[str, Any]
-    size: int
-    display_id: str | None = None
+    def __init__(self, output: dict[str, Any], size: int, display_id: str | None = None) -> None:
+        self.output = output
+        self.size = size
+        self.display_id = display_id
 
 
 class CollectedOutputs:

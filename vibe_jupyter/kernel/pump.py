@@ -17,8 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, NamedTuple, TypeGuard, cast
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.ipython_types import Frames, IPythonKernel, Message, Receive, ShellStream
@@ -47,8 +46,7 @@ REMEMBERED: Final = 500
 """Cells; who runs all of a notebook has as many waiting."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedCell:
+class QueuedCell(NamedTuple):
     """An execute_request as it arrived."""
 
     code: str
@@ -56,7 +54,7 @@ class QueuedCell:
     """The id of the cell in its notebook; None where the front end sends none."""
     request: str
     """The id of the request."""
-    frames: Frames = field(repr=False)
+    frames: Frames
     """The request as it came: whoever takes the cell must run and answer it."""
 
 

@@ -4,7 +4,6 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from vibe_jupyter.notebook.cell_names import cell_names
@@ -40,35 +39,37 @@ class Execution(NamedTuple):
     """Names of earlier cells that a tracer saw it read, whatever its code says."""
 
 
-@dataclass(eq=False, slots=True)
 class Version:
     """A variable between two changes of it."""
 
-    run: int
-    """Place of the execution that made it."""
-    source: str = ""
-    key: str = ""
-    mark: Mark | None = None
-    is_guess: bool = False
-    """Whether the execution may have bound the name, and nobody knows."""
+    def __init__(
+        self, run: int, source: str = "", key: str = "", *, mark: Mark | None = None, is_guess: bool = False
+    ) -> None:
+        self.run = run
+        """Place of the execution that made it."""
+        self.source = source
+        self.key = key
+        self.mark = mark
+        self.is_guess = is_guess
+        """Whether the execution may have bound the name, and nobody knows."""
 
 
-@dataclass(slots=True)
 class _Binding:
-    version: Version
-    later: FunctionNames | None = None
-    uses: tuple[str, ...] = ()
-    """Names that are read where this one is."""
+    def __init__(self, version: Version, later: FunctionNames | None = None, uses: tuple[str, ...] = ()) -> None:
+        self.version = version
+        self.later = later
+        self.uses = uses
+        """Names that are read where this one is."""
 
 
-@dataclass(slots=True)
 class Trace:
     """What one execution read, and what it left."""
 
-    reads: dict[str, Version | None] = field(default_factory=dict[str, Version | None])
-    left: dict[str, Version | None] = field(default_factory=dict[str, Version | None])
-    guess: Version | None = None
-    """Stands for names that it may have bound."""
+    def __init__(self) -> None:
+        self.reads: dict[str, Version | None] = {}
+        self.left: dict[str, Version | None] = {}
+        self.guess: Version | None = None
+        """Stands for names that it may have bound."""
 
 
 class Replay:

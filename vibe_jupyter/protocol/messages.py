@@ -1,10 +1,9 @@
 """Messages of a conversation in the four roles of Chat Completions, their parts, and their pieces while they come.
 
-Slotted dataclasses: a run makes thousands of them, and validation would cost more than the parsing.
+The pieces are named tuples: a run makes thousands of them, and validation would cost more than the parsing.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -144,33 +143,30 @@ Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage
 Part = Annotated[TextPart | ImagePart | ReasoningPart | ToolCall, Field(discriminator="type")]
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(NamedTuple):
     """A piece of the answer."""
 
-    type: ClassVar[Literal["text_delta"]] = "text_delta"
     text: str
+    type: Literal["text_delta"] = "text_delta"
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(NamedTuple):
     """A piece of what the model thinks."""
 
-    type: ClassVar[Literal["reasoning_delta"]] = "reasoning_delta"
     text: str
+    type: Literal["reasoning_delta"] = "reasoning_delta"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
+class ToolCallDelta(NamedTuple):
     """A piece of a call that is being written."""
 
-    type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
     position: int
     """Which call of the answer, from 0."""
     name: str
     """The name as far as it is known."""
     arguments: str
     """The new piece of its arguments."""
+    type: Literal["tool_call_delta"] = "tool_call_delta"
 
 
 Delta = TextDelta | ReasoningDelta | ToolCallDelta

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from vibe_jupyter.protocol.events import (
@@ -34,7 +33,7 @@ _REF: Final = "#/$defs/"
 def event_line(event: Event) -> str:
     """One event as a line of JSON, without its line break."""
     if isinstance(event, _PIECES):
-        return json.dumps({"type": event.type, **asdict(event)}, ensure_ascii=False)
+        return json.dumps({"type": event.type, **event._asdict()}, ensure_ascii=False)
     return json.dumps(event.model_dump(mode="json"), ensure_ascii=False)
 
 
@@ -58,8 +57,10 @@ def protocol_schema() -> dict[str, Any]:
 
 
 def _piece_schema(piece: type[Any]) -> dict[str, Any]:
-    schema = TypeAdapter(piece).json_schema()
-    schema["properties"] = {"type": {"const": piece.type, "type": "string"}, **schema["properties"]}
+    fields = get_type_hints(piece)
+    kind = get_args(fields.pop("type"))[0]
+    schema = create_model(piece.__name__, __doc__=piece.__doc__, **fields).model_json_schema()
+    schema["properties"] = {"type": {"const": kind, "type": "string"}, **schema["properties"]}
     schema["required"] = ["type", *schema["required"]]
     return schema
 

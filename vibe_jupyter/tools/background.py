@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.errors import ToolError
@@ -31,20 +30,24 @@ NAME: Final = 60
 """Characters of a command by which it is named."""
 
 
-@dataclass(eq=False)
 class BackgroundCommand:
     """One command, from its start on."""
 
-    command: str
-    redact: Callable[[str], str]
-    """Takes secrets out of what it prints, before it is cut."""
-    began: float = field(default_factory=time.monotonic)
-    seconds: float | None = None
-    """None while it runs."""
-    done: "FinishedCommand | None" = None
-    """None while it runs, and where it was ended."""
-    task: "asyncio.Task[FinishedCommand] | None" = None
-    _newest: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
+    def __init__(self, command: str, redact: Callable[[str], str]) -> None:
+        """
+        Args:
+            command: as it was called.
+            redact: takes secrets out of what it prints, before it is cut.
+        """
+        self.command = command
+        self.redact = redact
+        self.began = time.monotonic()
+        self.seconds: float | None = None
+        """None while it runs."""
+        self.done: FinishedCommand | None = None
+        """None while it runs, and where it was ended."""
+        self.task: asyncio.Task[FinishedCommand] | None = None
+        self._newest = deque[str](maxlen=TAIL)
 
     @property
     def name(self) -> str:
