@@ -19,7 +19,7 @@ help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
 	@echo "make lab           JupyterLab with the extension, on notebooks/"
 	@echo "make test          everything: checks, then all tests"
-	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a few tries of most"
+	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a hundredth of each"
 	@echo "make mutations     changes of the code, chosen and drawn: at least 95 % of each are noticed by a test"
 	@echo "make chair         eleven jobs by an expert who knows only what the model is sent: requests, tokens, what was missing"
 	@echo "make test-matrix   what make test proves by one case, by all; more versions of ipykernel and Python, Notebook 7, the oldest JupyterLab, large libraries, real MCP clients, MCP servers with a browser, JupyterHub"
@@ -83,7 +83,7 @@ test: setup kernels llama model-vendors gateway-sdks redis mcp-servers
 tests-alone:
 	$(WITH_NODE) $(PYTEST)
 
-# Seeds, counts and races at their full size; `make test` runs a few tries of most. One of them: `make sweeps SWEEPS="name --seed 7"`.
+# Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.
 sweeps: setup
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.sweeps $(SWEEPS)
 

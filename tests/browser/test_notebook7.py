@@ -96,7 +96,6 @@ WHERE = """panel => [
 ]"""
 
 
-@pytest.mark.matrix
 @pytest.mark.requirement("notebook.rule.undo")
 def test_each_edit_is_one_step_of_undo_and_disturbs_nobody(front_end: Lab, model: ScriptedModel) -> None:
     go_on, page = threading.Event(), front_end.page

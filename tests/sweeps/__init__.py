@@ -1,8 +1,8 @@
 """Sweeps: the same behaviour tried with many seeds, moments and races.
 
 A sweep is a module of this folder that is named in `SWEEPS`. It has `COUNT` (tries of the whole sweep) and
-`sweep(count, seed)`, which yields one line for each try that failed. `make sweeps` runs them whole, `make test-matrix`
-a three-hundredth of each, `make test` that of those whose promise no other test proves (`test_samples.py`).
+`sweep(count, seed)`, which yields one line for each try that failed. `make sweeps` runs them whole; `make test` runs a
+hundredth of each (`test_samples.py`).
 """
 
 import importlib
@@ -29,8 +29,8 @@ SWEEPS: tuple[str, ...] = (
     "withheld_values",
 )
 """Names of the modules, in the order in which they run."""
-SAMPLE = 300
-"""Tests run one try in this many."""
+SAMPLE = 100
+"""`make test` runs one try in this many."""
 SHOWN = 20
 """Failures that are printed; the rest are counted."""
 
@@ -62,5 +62,5 @@ def run(names: list[str], *, count: int | None, seed: int | None) -> int:
 
 
 def sample_of(count: int) -> int:
-    """How many tries of a sweep a test runs."""
+    """How many tries of a sweep `make test` runs."""
     return max(1, count // SAMPLE)
