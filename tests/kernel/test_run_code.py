@@ -2,8 +2,11 @@
 
 import asyncio
 import atexit
+import signal
+import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -12,7 +15,7 @@ from tests.kernel.test_execution import FIGURE, PIXEL
 from tests.kernel.wire import Wire
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.kernel.execution import CodeRunner
-from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.main_thread import Interrupted, MainThread
 from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
 from vibe_jupyter.protocol import Headline, ImagePart, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, tool_spec
@@ -97,6 +100,25 @@ def test_an_error_is_told_with_its_traceback(terminal: Terminal) -> None:
     assert model_text(result).startswith("error: KeyError: 'x'\n")
     assert "----> 1 {}['x']" in model_text(result)
     assert (result.summary, result.is_error) == ("KeyError: 'x'", True)
+
+
+def test_a_press_after_the_last_look_for_one_is_not_lost(terminal: Terminal) -> None:
+    begun: list[int] = []
+
+    def press(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_qualname == "MainThread._run_item":
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    work = terminal.main_thread.call(lambda: begun.append(1))
+    future = asyncio.run_coroutine_threadsafe(work, terminal.engine)
+    sys.setprofile(press)
+    try:
+        assert terminal.main_thread.serve(future, interrupt=lambda: None)
+    finally:
+        sys.setprofile(None)
+    assert isinstance(future.exception(), Interrupted)
+    assert begun == []
 
 
 def test_a_time_limit_is_told(terminal: Terminal) -> None:

@@ -186,7 +186,7 @@ class MainThread:
         deadline: float | None = None
         while not until.done():
             if not self.interrupted or deadline is not None:
-                self._serve_step(seconds)
+                self._serve_step(seconds, is_interrupted=deadline is not None)
             if deadline is None and self.interrupted:
                 deadline = time.monotonic() + INTERRUPT_GRACE
                 self._drop_waiting()
@@ -197,11 +197,11 @@ class MainThread:
                 return
             yield
 
-    def _serve_step(self, seconds: float) -> None:
+    def _serve_step(self, seconds: float, *, is_interrupted: bool) -> None:
         try:
             item = self._next_item()
             if item is not None:
-                self._run_item(item)
+                self._run_item(item, is_interrupted=is_interrupted)
             elif self._pump is None:
                 self._arrived.wait(seconds)
                 self._arrived.clear()
@@ -214,11 +214,13 @@ class MainThread:
         with self._lock:
             return self._items.popleft() if self._items else None
 
-    def _run_item(self, item: "_Item[Any]") -> None:
+    def _run_item(self, item: "_Item[Any]", *, is_interrupted: bool) -> None:
         if not item.done.set_running_or_notify_cancel():
             return
         try:
             with self._presses.raising(item.raises):
+                if item.raises and not is_interrupted:
+                    self._presses.check()  # one since the last look was only counted
                 value = item.function()
         except KeyboardInterrupt:
             self._presses.hold()
