@@ -88,7 +88,7 @@ sweeps: setup
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.sweeps $(SWEEPS)
 
 # Verdicts are kept in artifacts/ as long as code and tests stay. Some of them: `make mutations MUTATIONS="--only agent/run"`.
-mutations: setup
+mutations: setup kernels
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.mutations $(MUTATIONS)
 
 # With a real model: `make chair MODEL=name@http://127.0.0.1:8080/v1` (its key: MODEL_KEY=...). One job, with all that was sent: `make chair CHAIR="--job c --show"`.

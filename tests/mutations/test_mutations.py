@@ -37,7 +37,10 @@ def test_every_module_that_decides_or_acts_has_a_mutation(chosen: list[Mutation]
 
 def test_the_tests_that_are_to_notice_a_mutation_are_there(chosen: list[Mutation]) -> None:
     named = {name for mutation in chosen for stage in mutation.tests for name in stage}
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    for name in sorted(named):
+        path, _, test = name.partition("::")
+        assert (ROOT / path).exists(), name
+        assert not test or f"def {test.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8"), name
 
 
 @pytest.mark.matrix
