@@ -68,15 +68,18 @@ def told(answer: Any) -> Any:
 
 
 @server.tool(structured_output=False)
-async def ask(context: Ctx, message: str, schema: dict[str, Any]) -> Any:
-    """Ask the user to fill in a form."""
+async def ask(context: Ctx, message: str, schema: dict[str, Any], then: float = 0) -> Any:
+    """Ask the user to fill in a form, and work so many seconds with the answer."""
     params = ElicitRequestFormParams(message=message, requested_schema=schema)
     session = context.session
-    return told(
+    answer = told(
         await answer_of(
             context, ElicitRequest(params=params), lambda: session.elicit_form(message, schema, context.request_id)
         )
     )
+    if isinstance(answer, str):
+        await anyio.sleep(then)
+    return answer
 
 
 @server.tool(structured_output=False)

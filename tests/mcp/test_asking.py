@@ -182,13 +182,13 @@ async def test_an_interrupt_ends_the_call_and_takes_the_question_back(either: Mc
 
 
 async def test_the_time_of_a_call_rests_while_the_person_thinks(bench: McpBench, url: str) -> None:
-    bench.declare(asking_at(url)._replace(tool_timeout=0.5))
-    bench.model.will_reply(call("mcp__asking__ask", message="Who?", schema=NAME), say("done"))
+    bench.declare(asking_at(url)._replace(tool_timeout=2))
+    bench.model.will_reply(call("mcp__asking__ask", message="Who?", schema=NAME, then=0.3), say("done"))
 
     def slowly(event: Event, run: Run) -> None:
         if isinstance(event, QuestionAsked):
             later = Answer(question_id=event.question_id, answers=tuple(words("Ada")))
-            asyncio.get_running_loop().call_later(1.5, run.send, later)
+            asyncio.get_running_loop().call_later(2.5, run.send, later)
 
     await bench.ask("go", slowly)
     assert given(bench) == {"action": "accept", "content": {"name": "Ada"}}
