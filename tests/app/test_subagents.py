@@ -27,6 +27,7 @@ enabled_tools = ["run_code", "task"]
 [tools.run_code]
 permission = "always"
 """
+CAREFUL = WRITER.replace("always", "ask")
 DEAR = """
 [[models]]
 name = "scripted-2"
@@ -86,6 +87,7 @@ def whole_session(cast: Cast, tmp_path_factory: pytest.TempPathFactory) -> Itera
         agents = session.folder / "vibe" / "agents"
         agents.mkdir()
         (agents / "coder.toml").write_text(WRITER, encoding="utf-8")
+        (agents / "careful.toml").write_text(CAREFUL, encoding="utf-8")
         (agents / "short.toml").write_text(SHORT, encoding="utf-8")
         with (session.folder / "vibe" / "config.toml").open("a", encoding="utf-8") as config:
             config.write(DEAR)
@@ -163,7 +165,7 @@ def test_the_prompt_of_a_subagent_names_no_tool_and_offers_nothing_that_it_does_
 
 @pytest.mark.requirement("subagent.validate.exists", "subagent.validate.type", "subagent.args.fields")
 def test_only_a_subagent_can_be_called_and_explore_is_the_one_by_default(session: Session, cast: Cast) -> None:
-    for agent, words in (("nobody", "There are: explore, coder, short."), ("plan", "prevents recursive spawning")):
+    for agent, words in (("nobody", "There are: explore, careful, coder, short."), ("plan", "prevents recursive spawning")):
         session.run("%vibe reset")
         cast.delegates((agent, "look"))
         session.run("%vibe --yes=task go")
@@ -242,6 +244,12 @@ def test_a_task_asks_unless_it_only_reads_and_a_subagent_may_no_more_than_its_ca
     session.run("%vibe --yes=task go")
     assert "nobody is here to approve it" in cast.of_subagents[-1].tool_results[0]
     assert "task" not in tools(cast.of_subagents[0])
+
+    session.run("%vibe reset")
+    cast.delegates(("careful", "make x"))
+    with settings(session, tables='[tools.run_code]\npermission = "always"\n'):
+        session.run("%vibe --yes=task go")
+    assert "nobody is here to approve it" in cast.of_subagents[-1].tool_results[0]
 
     write = call("write_file", path="no.txt", content="x")
     for agent in ("coder", "explore"):
