@@ -313,7 +313,9 @@ def test_an_external_client_gets_no_value_either(session: Session, data: Planted
     outsider = Outsider(over_http(served.url, served.token))
     try:
         told = [outsider.call("inspect", names=["word"])]
-        running = outsider.start("run_code", code=f"{SHOWS[0]}\n1 / 0", keep=True)
+        # Progress is told at intervals: what was printed has to be older than one.
+        lasting = f"{SHOWS[0]}; import time; time.sleep(1)\n1 / 0"
+        running = outsider.start("run_code", code=lasting, keep=True)
         served.allow()
         told.append(running.result(WAIT))
     finally:

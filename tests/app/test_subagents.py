@@ -165,7 +165,10 @@ def test_the_prompt_of_a_subagent_names_no_tool_and_offers_nothing_that_it_does_
 
 @pytest.mark.requirement("subagent.validate.exists", "subagent.validate.type", "subagent.args.fields")
 def test_only_a_subagent_can_be_called_and_explore_is_the_one_by_default(session: Session, cast: Cast) -> None:
-    for agent, words in (("nobody", "There are: explore, careful, coder, short."), ("plan", "prevents recursive spawning")):
+    for agent, words in (
+        ("nobody", "There are: explore, careful, coder, short."),
+        ("plan", "prevents recursive spawning"),
+    ):
         session.run("%vibe reset")
         cast.delegates((agent, "look"))
         session.run("%vibe --yes=task go")
