@@ -5,6 +5,8 @@ import pytest
 from tests.kernel.conftest import DRIVER
 from tests.kernel.wire import Wire
 
+AT_ONCE = 10
+"""Times that a cell and a click are sent together: about one in three is read so."""
 AWAITING = "serve_code('import asyncio\\nprint(\"in\", flush=True)\\nawait asyncio.sleep(0.3)')"
 
 
@@ -29,6 +31,14 @@ def test_a_click_is_handled_on_the_main_thread_while_the_cell_runs(kernel: Wire,
     kernel.until(lambda: kernel.is_idle(click), "idle of the click")
     assert not kernel.is_idle(cell)
     assert kernel.cell(cell).text == "serving\nclicked ['MainThread']\n"
+
+
+def test_a_click_that_is_read_along_with_its_cell_is_handled_while_the_cell_runs(kernel: Wire, comm_id: str) -> None:
+    for number in range(AT_ONCE):
+        cell = kernel.send("print(serve(clicked()))")
+        kernel.comm(comm_id, number)
+        assert kernel.cell(cell).text == "serving\nclicked\n"
+        assert kernel.run("print(clicks); forget()").text == f"[{number}]\n"
 
 
 @pytest.mark.requirement("project.approval.inline")

@@ -78,6 +78,8 @@ class Pump:
         self._interrupted = False
         self.idle_said = threading.Event()
         """Set from any thread when the control channel handled something: the kernel then called itself idle."""
+        self._early: list[tuple[Frames, str]] = []
+        """Comm messages that wait in the kernel's queue behind a cell that does not serve yet, and their types."""
         self._busy_due: float | None = None
         """When to call it busy again; None while it is."""
         self._arrivals = QueuedCells()
@@ -136,11 +138,12 @@ class Pump:
             time.sleep(seconds)
             return
         self._busy_due = self._after_idle(self._busy_due)
-        if not self._stream.socket.poll(round(seconds * 1000)):
+        if not self._early and not self._stream.socket.poll(round(seconds * 1000)):
             return
         self._flushing = True
         try:
             with self.serving():
+                self._serve_early()
                 import zmq  # noqa: PLC0415 - every kernel has it; IPython in a terminal has no use for it
 
                 self._stream.flush(zmq.POLLIN)
@@ -163,10 +166,24 @@ class Pump:
         take = self.on_execute if self._serving else self.on_execute_at_rest
         if code is not None and take is not None and take(code):
             return None
+        if kind in _COMM and inspect.iscoroutinefunction(self._pass_on):
+            self._early.append((frames, kind))
+            return self._pass_unless_served(frames)
         passed = self._pass_on(frames)
         if passed is None or kind in _COMM:
             return passed
         return self._order.after_earlier_ones(passed)
+
+    async def _pass_unless_served(self, frames: Frames) -> None:
+        """ipykernel 7 may read a click along with the cell that shall serve it, before that cell begins."""
+        place = next((n for n, (one, _) in enumerate(self._early) if one is frames), None)
+        if place is not None:
+            del self._early[place]
+            await cast("Awaitable[None]", self._pass_on(frames))
+
+    def _serve_early(self) -> None:
+        while self._early:
+            self._serve_comm(*self._early.pop(0))
 
     def _peek_message(self, frames: Frames) -> tuple[str, QueuedCell | None]:
         """Type and cell of a message; an empty type for what is none, such as ipykernel 7's own wake-up call.
