@@ -13,8 +13,8 @@ from typing import Final
 Proceed = Callable[[], None]
 """Does what would have been done without our handler; most often it raises KeyboardInterrupt."""
 
-_AGAIN: Final = 1.0
-"""Seconds after which code that swallowed an interrupt is interrupted again."""
+AGAIN: Final = 1.0
+"""Seconds after which code that swallowed an interrupt, or missed it, is interrupted again."""
 
 
 @contextmanager
@@ -156,13 +156,13 @@ class Deadline:
             else:
                 self._sent = True
                 interrupt_main_thread()
-            self._seconds, seconds = None, _AGAIN
+            self._seconds, seconds = None, AGAIN
 
     def _left(self, began: float) -> float:
         """Seconds that the code may still run; some, as long as it waits for the user."""
         assert self._seconds is not None
         left = self._seconds + self._asked - (time.monotonic() - began)
-        return max(left, _AGAIN) if self._asks else left
+        return max(left, AGAIN) if self._asks else left
 
 
 def interrupt_main_thread() -> None:

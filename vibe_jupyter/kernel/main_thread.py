@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.kernel.interrupts import Presses, interrupt_main_thread, sigint_goes_to
+from vibe_jupyter.kernel.interrupts import AGAIN, Presses, interrupt_main_thread, sigint_goes_to
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, Message
 from vibe_jupyter.kernel.outputs import flush_streams
 from vibe_jupyter.kernel.pump import Pump
@@ -368,10 +368,13 @@ class MainThreadTurns:
             turn.over.set_result(None)
 
     def _interrupt_turn(self, turn: _Turn) -> None:
-        """Nobody waits for what the main thread does: end it as ■ would."""
+        """Nobody waits for what the main thread does: end it as ■ would, and again until that was noticed. A signal
+        between the last look for one and a call that blocks is not."""
         with self._lock:
-            if self._lent is turn:
-                interrupt_main_thread()
+            if self._lent is not turn or self._main_thread.interrupted:
+                return
+            interrupt_main_thread()
+        turn.loop.call_later(AGAIN, self._interrupt_turn, turn)
 
     def _on_turn(self, _stream: object, _identities: object, message: Message) -> None:
         """Main thread, called by the kernel."""
