@@ -213,10 +213,8 @@ def _outcome(name: str, said: str) -> dict[str, object]:
 
 
 def children() -> list[str]:
-    """Processes that copies left."""
+    """Copies that are left: they have the command line of this process, and what else it started has not."""
     tasks = [Path(f"/proc/self/task/{thread}/children").read_text() for thread in os.listdir("/proc/self/task")]
-    return [one for one in " ".join(tasks).split() if one not in HELPERS]
+    return [one for one in " ".join(tasks).split() if text(f"/proc/{one}/cmdline") in ("", text("/proc/self/cmdline"))]
 
 
-HELPERS: list[str] = []
-HELPERS = children()

@@ -90,6 +90,13 @@ def test_a_copy_that_waits_for_a_lock_nobody_holds_ends_within_two_seconds(kerne
     assert float(seconds) < STALL_SECONDS + LOOKS
 
 
+def test_linear_algebra_in_a_copy_starts_no_thread_that_only_waits(kernel: Wire) -> None:
+    count = "(square @ square).sum(); open('/proc/self/status').read().partition('Threads:')[2].split()[0]"
+    kernel.run("square = np.ones((500, 500)); (square @ square).sum()")
+    alone_and_deadline = "'2'"
+    assert kernel.run(f"print(explore({count!r}))").text.strip().endswith(alone_and_deadline)
+
+
 def test_copies_run_side_by_side(kernel: Wire) -> None:
     kernel.run("import time")
     together = """

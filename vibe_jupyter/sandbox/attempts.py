@@ -57,6 +57,7 @@ _WORDS_ALONE: Final = {
     **dict.fromkeys(("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"), _PROGRAM),
     **dict.fromkeys(("socket.__new__", "socket.connect", "socket.getaddrinfo"), _NETWORK),
 }
+_HEARD: Final = frozenset({"open", *_LISTED, *_WORDS, *_WORDS_ALONE})
 
 
 class Attempts:
@@ -121,6 +122,8 @@ class Attempts:
         return _REFUSED_WORDS if self._overlay is None else (*_REFUSED_WORDS, *_WORDS_OF_OVERLAY)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _HEARD:  # nearly all: each `id` is one
+            return
         if len(self._said) >= MOST_ATTEMPTS or self._asks_itself or self._is_taken(event, arguments):
             return
         if event == "open":

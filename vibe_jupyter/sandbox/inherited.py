@@ -118,9 +118,17 @@ def use_one_thread() -> None:
     """Have libraries compute on this thread: those of their pools are not in the copy, and would be waited for."""
     for path in {one.path for one in mappings() if _COMPUTING.search(one.path)}:
         library = ctypes.CDLL(path)
+        _start_no_pool(library)
         for name in _SET_THREADS:
             if hasattr(library, name):
                 getattr(library, name)(1)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.putenv(name, "1")  # for libraries that are loaded later; the code sees the environment as it is
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def _start_no_pool(library: ctypes.CDLL) -> None:
+    """OpenBLAS makes its pool anew when it is told a number of threads, and each that has nothing to do computes for
+    some 30 ms before it sleeps."""
+    with contextlib.suppress(ValueError):  # another library
+        ctypes.c_int.in_dll(library, "blas_num_threads").value = 1
