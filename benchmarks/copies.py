@@ -2,7 +2,8 @@
 
 CPU of the copy, and of the kernel while it waits for it; the best of some rounds, since the machine is shared. Then how
 long a click of the page waits for its answer (a comm message that is sent back) while the agent's code computes in a
-copy, with the larger data: the first clicks come while the kernel forks.
+copy, with the larger data: the first clicks come while the kernel forks. It is the second prompt of its kernel: at the
+first, a click also waits until the view is there.
 """
 
 import json
@@ -29,7 +30,7 @@ CLICKS: Final = 60
 COMPUTES: Final = 4.0
 """Seconds for which it does."""
 LATENCY_AIM: Final = 50.0
-"""Milliseconds, for half of the clicks."""
+"""Milliseconds, for each click."""
 _ECHO: Final = """
 def echo(comm, message):
     comm.on_msg(lambda message: comm.send(message['content']['data']))
@@ -74,6 +75,9 @@ def measure_latency() -> tuple[list[float], list[float]]:
         wire.run("import os, numpy as np; os.environ['VIBE_SANDBOX__EXPLORE'] = 'sandbox'")
         wire.run(f"{_ECHO}\ndata = np.ones({SIZES[-1] << 20} // 8)")
         wire.send_shell("comm_open", {"comm_id": "echo-1", "target_name": "echo", "data": {}})
+        session.model.will_reply(say("Hello."))
+        wire.run("%%vibe\nhello")
+        session.model.wait_for_request()
         idle = [_click(wire) for _ in range(CLICKS)]
         code = f"import time\nuntil = time.monotonic() + {COMPUTES}\nwhile time.monotonic() < until: data.mean()"
         session.model.will_reply(call("run_code", code=code), say("Done."))
@@ -112,15 +116,12 @@ def main() -> int:
             print(f"          1 + 1 in a trial run: {cpu:.1f} ms of CPU, {wall:.1f} in all; ", end="")
             print(f"with files of its own: {cpu_with:.1f} and {wall_with:.1f}")
     print(f"overhead: {worst:.1f} ms at most; aim {AIM:.0f}")
-    medians = [0.0, 0.0]
-    for place, (when, clicks) in enumerate(zip(("nothing runs", "a copy computes"), measure_latency(), strict=True)):
-        medians[place] = statistics.median(clicks)
-        late = statistics.quantiles(clicks, n=20)[-1]
-        print(
-            f"a click while {when}: {medians[place]:.1f} ms, {late:.1f} of 1 in 20, {max(clicks):.1f} of {len(clicks)}"
-        )
-    print(f"aim: {LATENCY_AIM:.0f} ms")
-    return 0 if worst <= AIM and medians[1] <= LATENCY_AIM else 1
+    idle, busy = measure_latency()
+    for when, clicks in (("nothing runs", idle), ("a copy computes", busy)):
+        median, late = statistics.median(clicks), statistics.quantiles(clicks, n=20)[-1]
+        print(f"a click while {when}: {median:.1f} ms, {late:.1f} of 1 in 20, {max(clicks):.1f} of {len(clicks)}")
+    print(f"aim: {LATENCY_AIM:.0f} ms for each")
+    return 0 if worst <= AIM and max(busy) <= LATENCY_AIM else 1
 
 
 if __name__ == "__main__":
