@@ -216,5 +216,3 @@ def children() -> list[str]:
     """Copies that are left: they have the command line of this process, and what else it started has not."""
     tasks = [Path(f"/proc/self/task/{thread}/children").read_text() for thread in os.listdir("/proc/self/task")]
     return [one for one in " ".join(tasks).split() if text(f"/proc/{one}/cmdline") in ("", text("/proc/self/cmdline"))]
-
-
