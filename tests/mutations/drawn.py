@@ -36,7 +36,7 @@ _LEFT_TO_OTHERS = (
 """Tests that take long, or other commands each time; some of them are in the folders of `_WIDER` all the same."""
 _WIDER = {
     "agent": ("tests/agent", "tests/app"),
-    "app": ("tests/app", "tests/headless"),
+    "app": ("tests/app", "tests/headless", "tests/notebook"),
     "commands": ("tests/app", "tests/headless"),
     "cli": ("tests/headless", "tests/app", "tests/mcp_server"),
     "context": ("tests/app", "tests/notebook"),

@@ -210,10 +210,20 @@ def test_parts_are_found_wherever_the_shell_would_run_them(command: str, parts: 
     assert worst_risk(found) == ("high" if any(part.startswith("rm") for part in parts) else "medium")
 
 
-def test_a_part_in_a_loop_or_under_a_condition_says_so(project: Workspace) -> None:
-    looped, conditional = effects("for i in 1 2; do touch $i; done; if true; then touch a; fi", project)[::2]
-    assert looped.detail == "Repeated in a loop."
-    assert conditional.detail.endswith("Runs only under a condition.")
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("for i in 1 2; do touch $i; done", ["Repeated in a loop."]),
+        ("for i in 1 2; do sh -c 'touch b'; done", ["Repeated in a loop."]),
+        ("sh -c 'touch b; for i in 1 2; do touch $i; done'", ["", "Repeated in a loop."]),
+        ("if true; then touch a; fi", ["Runs only under a condition."] * 2),
+        ("if true; then eval 'touch c'; fi", ["Runs only under a condition."] * 2),
+        ("eval 'if true; then touch c; fi'", ["Runs only under a condition."] * 2),
+    ],
+)
+def test_a_part_in_a_loop_or_under_a_condition_says_so(command: str, said: list[str], project: Workspace) -> None:
+    found = [effect.detail for effect in effects(command, project)]
+    assert [detail.rpartition("(`;`). ")[2] for detail in found] == said
 
 
 def test_nothing_is_deleted_or_written_by_explaining(project: Workspace) -> None:
