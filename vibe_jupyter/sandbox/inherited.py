@@ -128,7 +128,7 @@ def use_one_thread() -> None:
 
 
 def _start_no_pool(library: ctypes.CDLL) -> None:
-    """OpenBLAS makes its pool anew when it is told a number of threads, and each that has nothing to do computes for
-    some 30 ms before it sleeps."""
+    """To set OpenBLAS's number of threads starts its pool again, and each of its idle threads computes for some 30 ms
+    before it sleeps."""
     with contextlib.suppress(ValueError):  # another library
         ctypes.c_int.in_dll(library, "blas_num_threads").value = 1
