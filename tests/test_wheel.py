@@ -46,7 +46,19 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home / "v"], check=True, timeout=BUILD_LIMIT)
     python = home / "v" / "bin" / "python"
     wheel = next(built.glob("*.whl"))
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", wheel]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+        wheel,
+    ]
     subprocess.run(install, check=True, timeout=BUILD_LIMIT)
     site = next((home / "v" / "lib").glob("python*/site-packages"))
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
