@@ -1,5 +1,6 @@
 """What every test stands on: a home folder that is not the user's, and requirement ids that exist."""
 
+import atexit
 import gc
 import os
 import signal
@@ -118,6 +119,11 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """At its end each shell of IPython that a test made looks through all that lives: seconds for nothing."""
+    atexit.register(gc.freeze)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -15,6 +15,7 @@ from tests.kernel.fork_server import script_command
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT
 from vibe_jupyter.gateway.server import GRACE, GatewayServer, ServerWaits
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
+from vibe_jupyter.llm.connections import tls_context
 from vibe_jupyter.testing import ScriptedModel
 
 TOKEN = "0f" * 32
@@ -65,7 +66,10 @@ class Gateway:
         self.variables = variables
         self.model = model
         self.client = httpx.Client(
-            base_url=server.url.removesuffix("/v1"), headers={"authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
+            base_url=server.url.removesuffix("/v1"),
+            headers={"authorization": f"Bearer {TOKEN}"},
+            timeout=PATIENCE,
+            verify=tls_context(tls=False),
         )
 
     def chat(self, content: str = "hello", **fields: Any) -> httpx.Response:

@@ -15,6 +15,7 @@ import httpx
 import psutil
 
 from tests.gateway.conftest import PATIENCE, TOKEN, TOKEN_VARIABLE, chat_body, read_events, until
+from vibe_jupyter.llm.connections import tls_context
 
 START = 120.0
 """Seconds for processes that start, on a machine that is busy."""
@@ -37,7 +38,8 @@ class Workers:
     def client(self, worker: psutil.Process) -> Iterator[httpx.Client]:
         """One whose connection this worker has: the others can't take it."""
         others = [one for one in self.all() if one.pid != worker.pid]
-        with httpx.Client(base_url=self.url, headers={"x-api-key": TOKEN}, timeout=START) as client:
+        headers = {"x-api-key": TOKEN}
+        with httpx.Client(base_url=self.url, headers=headers, timeout=START, verify=tls_context(tls=False)) as client:
             for one in others:
                 one.suspend()
             try:

@@ -13,6 +13,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from vibe_jupyter.llm.connections import tls_context
+
 WAIT = 30.0
 """Seconds that any one answer may take."""
 
@@ -77,7 +79,9 @@ async def over_http(
 ) -> Any:
     """A client that was given address and token."""
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=WAIT, trust_env=False) as http:
+    async with httpx2.AsyncClient(
+        headers=headers, timeout=WAIT, trust_env=False, verify=tls_context(tls=False)
+    ) as http:
         transport = streamable_http_client(url, http_client=http, terminate_on_close=ends_session)
         who = types.Implementation(name=name, version="1")
         async with Client(transport, mode=mode, client_info=who) as client:
