@@ -17,7 +17,7 @@ from statistics import median
 
 from mcp import Client, StdioServerParameters
 
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 
 SERVER = Path(__file__).resolve().parent.parent / "tests" / "mcp" / "sample_server.py"

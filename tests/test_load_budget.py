@@ -193,15 +193,19 @@ def test_importing_every_module_says_and_does_nothing_even_without_a_home(tmp_pa
 
 LATER = {
     *("mcp", "httpx2", "markdown_it", "nh3", "tree_sitter", "tree_sitter_bash", "nbformat", "openai", "ipywidgets"),
-    *("anywidget", "tomlkit", "click", "rich", "jsonschema", "zmq", "jupyter_core"),
+    *("anywidget", "tomlkit", "click", "rich", "jsonschema", "zmq", "jupyter_core", "difflib"),
     "pydantic.plugin._loader",
 }
 """What no first request needs: the server's answer, a card or a command brings it; the last for plugins of models."""
-MOST_OF_OURS = 180
+MOST_OF_OURS = 165
 """Modules of ours that a first request may import."""
 OF_THE_VIEW = {f"vibe_jupyter.ui{name}" for name in ("", ".front_end", ".run_output", ".text")}
 """What settings, the table of models and what a run leaves in its output use of it."""
-LATER_OF_OURS = ("vibe_jupyter.ui.", "vibe_jupyter.permissions.shell.", "vibe_jupyter.mcp.", "vibe_jupyter.mcp_server.")
+LATER_OF_OURS = (
+    *("vibe_jupyter.ui.", "vibe_jupyter.permissions.shell.", "vibe_jupyter.mcp.", "vibe_jupyter.mcp_server."),
+    *("vibe_jupyter.config.tool_servers", "vibe_jupyter.permissions.kept_files", "vibe_jupyter.session.change_lines"),
+    *("vibe_jupyter.variables.kept", "vibe_jupyter.variables.keeping"),
+)
 FIRST_REQUEST = """
 import gc, json, sys
 from IPython.core.interactiveshell import InteractiveShell

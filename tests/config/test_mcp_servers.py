@@ -8,7 +8,7 @@ import pytest
 
 from tests.config.conftest import Home
 from vibe_jupyter import config
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.mcp.declared import mcp_servers
 

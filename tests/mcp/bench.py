@@ -11,7 +11,7 @@ from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ToolServer
 from vibe_jupyter.context.mention_syntax import mentioned_resources
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.kernel.fork_server import script_command
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 from vibe_jupyter.mcp.hooks import ServerHooks
 from vibe_jupyter.tools.process import MARK

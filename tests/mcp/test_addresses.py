@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from tests.mcp.conftest import NewServers, connection, declared
-from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.declared import is_loopback, problem_with, public_address
 from vibe_jupyter.mcp.hooks import RefuseAllHooks, ServerPause

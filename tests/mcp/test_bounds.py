@@ -16,7 +16,7 @@ import asyncio, os, resource, sys
 from pathlib import Path
 from tests.mcp.conftest import BROKEN
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
 
 def peak():

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.mcp.conftest import call, connection, declared, sample, until
-from vibe_jupyter.config.mcp_servers import ServerAddress
+from vibe_jupyter.config.tool_servers import ServerAddress
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import BROKEN, NewServers, call, children, connection, declared, forked, served, until
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import ServerPool
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import BROKEN, TOKEN, NewServers, call, children, connection, declared, marked, until
-from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import RESTARTS
 
@@ -265,7 +265,7 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from tests.mcp.conftest import BROKEN, TOKEN
-from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
 
 def program(mode):

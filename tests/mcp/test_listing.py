@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.conftest import BROKEN, HERE, NewServers, call, connection, declared, forked, served
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram
 from vibe_jupyter.mcp.toolset import ToolDirectory
 
 

@@ -146,7 +146,7 @@ async def test_a_prompt_that_is_not_there_or_lacks_an_argument_ends_the_run_befo
 
 
 async def test_a_server_that_does_not_start_is_told_once_and_the_run_goes_on(bench: McpBench) -> None:
-    from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+    from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 
     bench.declare(ToolServer("broken", ServerProgram(("no-such-program-anywhere",))))
     first = await bench.ask("go")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.patience import PATIENT
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram
 from vibe_jupyter.mcp.tool_names import (
     LONGEST,
     PublishedTool,

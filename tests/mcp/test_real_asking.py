@@ -9,7 +9,7 @@ from tests.mcp import real_servers
 from tests.mcp.bench import McpBench, all_of, allowing, mcp_bench, one
 from tests.mcp.conftest import declared
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.config.mcp_servers import ServerProgram
+from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.protocol import Answer, Answered, ApprovalRequested, Event, Question, QuestionAsked, ToolFinished
 from vibe_jupyter.testing import call, say
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.mcp import real_servers
 from tests.mcp.conftest import call, connection, declared
-from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.tool import arguments_model
 

@@ -20,7 +20,7 @@ from pydantic import FileUrl
 from tests.mcp import real_servers
 from tests.mcp.conftest import HERE, PATIENCE, call, connection, declared, until
 from tests.tiers import further
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OfferedFeature, RefuseAllHooks
 

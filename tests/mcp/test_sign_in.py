@@ -14,7 +14,7 @@ from tests.mcp.bench import McpBench, all_of, asking, mcp_bench, one
 from tests.mcp.conftest import call as call_tool
 from tests.mcp.conftest import connection, declared, served, until
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.config.mcp_servers import ServerAddress
+from vibe_jupyter.config.tool_servers import ServerAddress
 from vibe_jupyter.mcp.oauth_redirect import RedirectListener, SignInError, free_port, read_redirect
 from vibe_jupyter.mcp.token_store import MemoryStore
 from vibe_jupyter.protocol import (

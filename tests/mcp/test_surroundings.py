@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import SAMPLE, NewServers, call, connection, declared
-from vibe_jupyter.config.mcp_servers import ServerProgram
+from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.log import LINE_LIMIT, LOG_LIMIT, TAIL_WIDTH
 

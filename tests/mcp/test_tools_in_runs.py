@@ -13,8 +13,8 @@ from tests.mcp.conftest import HERE, connection, declared, forked, until
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import TurnLimit
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.config.mcp_servers import ServerProgram
-from vibe_jupyter.config.mcp_servers import ToolServer as McpServer
+from vibe_jupyter.config.tool_servers import ServerProgram
+from vibe_jupyter.config.tool_servers import ToolServer as McpServer
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import DialectName, Model, ModelRequestTerms

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.mcp.conftest import HERE, NewServers, connection, declared, forked
-from vibe_jupyter.config.mcp_servers import ToolServer
+from vibe_jupyter.config.tool_servers import ToolServer
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OpenCalls

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.mcp.acceptance import AcceptedServers, ServerIdentity, server_identity
 

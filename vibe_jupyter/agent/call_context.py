@@ -268,7 +268,7 @@ class ProgressStreams:
             self._show(ToolProgress(call_id=self._call_id, text=text))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PreparedCall:
     """A call that could run, as it would run."""
 
@@ -396,7 +396,7 @@ def approval_digest(call: ToolCall, preview: Preview, also: Iterable[str] = ()) 
 StepOutcome = Literal["ok", "error", "denied", "interrupted"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ToolStep:
     """A call of the model, a call that a model server runs by itself, or what a prompt or an MCP server needs.
 

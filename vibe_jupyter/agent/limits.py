@@ -129,7 +129,7 @@ class Budget:
             caller: of the run for which a sub-agent works: tokens and price count there too, and its limits hold.
         """
         self.turns = 0
-        self.usage = Usage()
+        self.usage = Usage.model_construct()
         self._model = model
         self._limits = [one for one in middleware if isinstance(one, RunLimit)]
         self._began = time.monotonic()

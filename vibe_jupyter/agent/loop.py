@@ -459,4 +459,4 @@ def _new_call_status() -> "CallStatus":
 
 
 def _prompt_parts(text: str) -> PromptParts:
-    return (TextPart(text=text),) if text else ()
+    return (TextPart.model_construct(text=text),) if text else ()

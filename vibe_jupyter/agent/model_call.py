@@ -145,7 +145,7 @@ class ModelCall:
         self.latest = AssistantMessage.model_construct(parts=(), stop_reason="other")
         """The last whole answer as the model gave it: its calls run so, though the history keeps them redacted."""
         self._text = AnswerText(agent.redactor, lambda text: run.emit(TextDelta(text)))
-        self._system = SystemMessage(text=agent.instructions)
+        self._system = SystemMessage.model_construct(text=agent.instructions)
         self._hosted: HostedTools | None = None
         """None until the server does something by itself."""
         self._server_acted = False

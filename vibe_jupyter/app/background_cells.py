@@ -48,7 +48,7 @@ _LEFT: Final = "{words} Left as it is; the next prompt reports it."
 _STARTED_FIRST: Final = "{words} Reported with a later prompt."
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BackgroundJob:
     """What one run left in the background."""
 

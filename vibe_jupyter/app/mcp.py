@@ -10,8 +10,8 @@ from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRu
 from vibe_jupyter.app.kernel_parts import McpParts
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import CLOSE_WAIT, BegunRun, RunView
-from vibe_jupyter.config.mcp_servers import ToolServer
 from vibe_jupyter.config.tables import is_chosen
+from vibe_jupyter.config.tool_servers import ToolServer
 from vibe_jupyter.context.mention_syntax import mentioned_resources
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.mcp.acceptance import AcceptedServers, PlannedServer, ServerIdentity, ServerPlan, plan_servers

@@ -20,14 +20,15 @@ from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolEr
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Change
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import title_of
 from vibe_jupyter.session.snapshots import RunChanges, RunSnapshots, Snapshots
 from vibe_jupyter.ui.run_output import UndoableRun
-from vibe_jupyter.variables.kept import KeptVariables
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.session.undo_plan import UndoPlan
+    from vibe_jupyter.variables.kept import KeptVariables
 
 EDIT_WAIT: Final = 30.0
 """Seconds in which a page tells its cells and changes them."""
@@ -55,8 +56,9 @@ class CodeOfRuns:
         self._namespace = namespace
         self._bound: dict[str, object] = cast("Any", shell).user_ns
         self._runs: dict[tuple[str, int], KeptVariables] = {}
-        """By conversation and number, the latest last."""
-        self._present: KeptVariables | None = None
+        """By conversation and number, the latest last: of runs whose code may have changed any."""
+        self._present: tuple[str, int] | None = None
+        """The run that has begun."""
         self._named: set[str] = set()
         """Variables of the present run that `newly_lost` has named."""
         self._process = os.getpid()
@@ -68,48 +70,56 @@ class CodeOfRuns:
 
     def begin(self, conversation: str, number: int) -> None:
         """A run begins: its code is looked at."""
-        kept = self._runs[conversation, number] = KeptVariables(self._namespace, self._bound)
-        for forgotten in list(self._runs)[:-RUNS_KEPT]:
-            del self._runs[forgotten]
         if self._present is None:
             self._shell.events.register("pre_run_cell", self._before_code)
-        self._present = kept
+        self._present = (conversation, number)
         self._named.clear()
 
     def end(self) -> tuple[str, ...]:
         """It is over; gives the variables that its code changed."""
-        kept, self._present = self._present, None
-        if kept is None:
+        present, self._present = self._present, None
+        if present is None:
             return ()
         self._shell.events.unregister("pre_run_cell", self._before_code)
-        return kept.end_run()
+        return self._runs[present].end_run() if present in self._runs else ()
 
     def not_undone(self, code: str) -> Mapping[str, str]:
         """Variables that this code may reach and that undo would not restore, each with the reason; none where nothing
         is kept of the present run."""
-        return self._present.not_undone(code) if self._present is not None else {}
+        return self._kept(self._present).not_undone(code) if self._present is not None else {}
 
     def newly_lost(self) -> Sequence[str]:
         """Variables that code of the present run may have changed and that undo would not restore, each once."""
-        if self._present is None:
+        if self._present not in self._runs:
             return ()
-        names = [name for name in self._present.lost if name not in self._named]
+        names = [name for name in self._runs[self._present].lost if name not in self._named]
         self._named.update(names)
         return names
 
     def keep_all(self) -> None:
         """Whatever happens to variables now, undoing the present run restores them."""
         if self._present is not None:
-            self._present.before_code(" ".join(self._namespace()))
+            self._kept(self._present).before_code(" ".join(self._namespace()))
 
-    def of(self, conversation: str, number: int) -> KeptVariables | None:
+    def of(self, conversation: str, number: int) -> "KeptVariables | None":
         """Those of a run; None where the kernel did not run it, or keeps it no longer."""
         return self._runs.get((conversation, number))
 
     def _before_code(self, info: object) -> None:
         if self._present is None or os.getpid() != self._process:  # in a copy of the kernel nothing stays
             return
-        self._present.before_code(str(getattr(info, "raw_cell", "")))
+        self._kept(self._present).before_code(str(getattr(info, "raw_cell", "")))
+
+    def _kept(self, run: tuple[str, int]) -> "KeptVariables":
+        """Made when the first code of a run comes: most first prompts run none before the request."""
+        if run not in self._runs:
+            with without_working_folder():
+                from vibe_jupyter.variables.kept import KeptVariables
+
+            self._runs[run] = KeptVariables(self._namespace, self._bound)
+            for forgotten in list(self._runs)[:-RUNS_KEPT]:
+                del self._runs[forgotten]
+        return self._runs[run]
 
 
 class KernelUndo:
@@ -329,7 +339,7 @@ class KernelUndo:
         return UndoResult(restored, lost)
 
 
-def _lost_variables(run: RunChanges, kept: KeptVariables | None) -> list[str]:
+def _lost_variables(run: RunChanges, kept: "KeptVariables | None") -> list[str]:
     if kept is None:
         return [f"{', '.join(run.variables)}: variables are kept for the last {RUNS_KEPT} runs of a kernel"]
     return [f"{name}: {why}" for name, why in kept.lost.items()]

@@ -10,7 +10,8 @@ from pydantic import JsonValue
 
 from vibe_jupyter.app.mcp import McpServers
 from vibe_jupyter.app.project import KernelSettings
-from vibe_jupyter.config.mcp_servers import MOST_PATIENCE, ServerProgram
+from vibe_jupyter.config.mcp_servers import MOST_PATIENCE
+from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.errors import ConfigError, ServerError
 from vibe_jupyter.mcp.acceptance import PlannedServer, ServerPlan, visible_text
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool, State

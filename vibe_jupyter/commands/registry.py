@@ -4,13 +4,13 @@ The dispatch of the magic, `%vibe help`, Tab and the table in docs/commands.md c
 when the extension is loaded, so it is light: what an action needs is imported when it is run.
 """
 
-import difflib
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.near_names import near_names
 from vibe_jupyter.options import PROMPT_HELP, RARE_OPTIONS_HELP, SERVER_ACTIONS, SETTINGS_HELP
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -122,7 +122,7 @@ def _help(call: TypedCommand) -> str | None:
 
 def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str]) -> None:
     if command is None:
-        nearest = [] if words or name.startswith("/") else difflib.get_close_matches(name.lower(), _NAMES, 1, _MISSPELT)
+        nearest = [] if words or name.startswith("/") else near_names(name.lower(), _NAMES, likeness=_MISSPELT)
         if nearest:
             raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {nearest[0]}? {_AS_PROMPT}")
     elif not command.is_prompt and (len(words) == 1 or (name, *words[:1]) == ("model", "check")):

@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args, get_origin
@@ -23,6 +22,7 @@ from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, config_pat
 from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, unknown_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
+from vibe_jupyter.near_names import near_names
 from vibe_jupyter.safe_imports import without_plugins, without_working_folder
 
 PREFIX: Final = "VIBE_"
@@ -164,7 +164,7 @@ def _unknown_variable(name: str, key: str) -> list[str]:
     if key in Settings.model_fields:
         return [f"The environment variable {name} has no effect: {key} has no such key."]
     # Programs of the same name have variables of their own: only what looks like a slip is reported.
-    near = get_close_matches(key, [*Settings.model_fields, *RENAMED], n=1)
+    near = near_names(key, [*Settings.model_fields, *RENAMED])
     return [f"The environment variable {name} has no effect. Did you mean {PREFIX}{near[0].upper()}?"] if near else []
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -13,6 +12,7 @@ from vibe_jupyter.config.settings import OTHER_TOOLS, RENAMED, TOOL_OPTIONS, UNU
 from vibe_jupyter.config.tables import Entry
 from vibe_jupyter.config.toml_file import SettingNode, Step
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.near_names import near_names
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.tools.contract import BUILT_IN
 
@@ -119,7 +119,7 @@ def _in_tools(tools: SettingNode) -> Iterator[str]:
         if options is None:
             known = [*sorted(BUILT_IN), *OTHER_TOOLS]
             # People have tools of their own: only what looks like a slip is reported.
-            near = get_close_matches(name, known, n=1, cutoff=0.75) if name not in known else []
+            near = near_names(name, known, likeness=0.75) if name not in known else []
             if near:
                 yield f"{tool.origin}: there is no tool {name}. Did you mean [tools.{near[0]}]?"
             continue
@@ -132,7 +132,7 @@ def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection
     where = f"{node.origin}: {below}{key} has no effect."
     if below and key in Settings.model_fields:
         return f"{where} {key} belongs to the top of the file, before the first [table]."
-    near = get_close_matches(key, known, n=1)
+    near = near_names(key, known)
     if near:
         return f"{where} Did you mean {near[0]}?"
     if is_secret_name(key):

@@ -4,7 +4,6 @@ The first report of a conversation tells all, later ones what changed since. The
 goes into the newest user message and is never rewritten, so that the conversation stays append-only.
 """
 
-import difflib
 import platform
 import re
 from bisect import bisect_left
@@ -262,6 +261,8 @@ def _edit_lines(
     depend = "depends" if len(later) == 1 else "depend"
     waiting = f"; {listed([f'#{by_id[one].number}' for one in later])} {depend} on it" if later else ""
     yield f"edited {place_and_id(cell, short)}{whose}{how}{waiting}"
+    import difflib  # noqa: PLC0415 - cells were edited
+
     lines = list(difflib.unified_diff(known.source.split("\n"), cell.source.split("\n"), n=0, lineterm=""))[2:]
     told = [line for line in lines if not line.startswith("@@")]
     yield from (f"  {cut_end(line, _LINE)}" for line in told[:_DIFF_LINES])

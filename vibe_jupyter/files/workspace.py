@@ -6,7 +6,6 @@ the same folder and file are still there. So a path is resolved once for each ca
 judged and the card showed is what the tool opens, whatever is put at the path meanwhile (docs/security.md).
 """
 
-import difflib
 import errno
 import os
 import stat
@@ -19,6 +18,7 @@ from typing import BinaryIO, Final, NamedTuple
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import Access, protection_reason, shadowed_module
 from vibe_jupyter.files.real_path import FileId, Kind, OpenFolder, RealPath, real_path
+from vibe_jupyter.near_names import near_names
 
 _NAMES_LIMIT: Final = 2_000
 """Entries of a folder looked at to suggest a near name."""
@@ -156,7 +156,7 @@ class Workspace:
         except OSError:
             return _CHECK
         missing = located.path.relative_to(folder).parts[0]
-        near = difflib.get_close_matches(missing, names, _SUGGESTIONS, 0.6)
+        near = near_names(missing, names, _SUGGESTIONS)
         paths = [str((folder / name).relative_to(self.root)) for name in near]
         return f" Did you mean {' or '.join(paths)}?" if near else _CHECK
 

@@ -172,8 +172,8 @@ class LLMClient:
         self._sleep = sleep
         self._bodies: dict[str, BodyEncoder] = {}
         self._affinity = affinity
-        self._refused: dict[Endpoint, frozenset[str]] = {}
-        """Optional fields that a model at an address refused once."""
+        self._refused: dict[tuple[str, str], frozenset[str]] = {}
+        """Optional fields that a model at an address refused once, by both."""
         self._connections = HttpConnections()
         self.sent: SentRequest | None = None
         """The latest request of the conversation; None before there is one."""
@@ -268,7 +268,8 @@ class LLMClient:
         load_http()
         import httpx  # noqa: PLC0415
 
-        refused = self._refused.get(endpoint, frozenset())
+        asked = (endpoint.model, endpoint.url)
+        refused = self._refused.get(asked, frozenset())
         try:
             async with asyncio.timeout(self._limits.answer):
                 response = await self._post_request(request, endpoint, HeadTerms(refused, self._affinity))
@@ -287,7 +288,7 @@ class LLMClient:
             return response
         refusal = await self._read_refusal(response)
         if more := dialect.refused_fields(refusal.status, refusal.body) - refused:
-            self._refused[endpoint] = refused | more
+            self._refused[asked] = refused | more
             return await self._send_once(request, dialect, endpoint)
         return FailedAttempt(
             failures.retry_reason(refusal.status),

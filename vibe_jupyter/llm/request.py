@@ -7,10 +7,9 @@ prefix of the next one.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import JsonValue
@@ -31,25 +30,31 @@ DialectName = Literal["openai", "mistral", "ollama", "mistralrs"]
 Thinking = Literal["off", "low", "medium", "high", "max"]
 
 
-@dataclass(frozen=True)
-class Server:
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Server(NamedTuple):
     """Where a model is served."""
 
     name: str
     """The provider's name in the configuration; empty where the address was given without one."""
     api_base: str
     """Such as ``https://api.mistral.ai/v1``, with or without a slash at the end."""
-    api_key: str | None = field(default=None, repr=False)
+    api_key: str | None = None
     """None where the server wants no key."""
-    key_from: str = field(default="", compare=False)
+    key_from: str = ""
     """Where the key was found, in words for the user; empty where that is not known."""
     dialect: DialectName = "openai"
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
+    headers: Mapping[str, str] = _NO_HEADERS
     """Sent with each request beside our own, which they may not replace."""
     reasoning_field: str = ""
     """Where Chat Completions carry the reasoning, both ways; empty: the usual names are read, and none is sent."""
     keep_alive: str = ""
     """How long Ollama keeps the model loaded, such as ``30m``; empty: as long as Ollama likes."""
+
+    def __repr__(self) -> str:
+        """Without key and headers: a log or a traceback may show it."""
+        return f"Server(name={self.name!r}, api_base={self.api_base!r}, dialect={self.dialect!r})"
 
     @property
     def host(self) -> str:
@@ -259,8 +264,7 @@ _NAME = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECRET = lazy_pattern(r"auth|key|token|secret|cookie|password|credential|signature", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """One address of one server, for one model."""
 
     provider: str
@@ -273,11 +277,15 @@ class Endpoint:
     tls: bool
     loopback: bool
     """This very machine: nothing leaves it, and no proxy is asked."""
-    key: str | None = field(repr=False)
-    key_from: str = field(default="", compare=False)
+    key: str | None
+    key_from: str = ""
     """Where the key was found, in words for the user; empty where that is not known."""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
+    headers: Mapping[str, str] = _NO_HEADERS
     """Those the user set for this server; some may hold a key too."""
+
+    def __repr__(self) -> str:
+        """Without key and headers: a log or a traceback may show it."""
+        return f"Endpoint(provider={self.provider!r}, model={self.model!r}, at={self.address!r})"
 
     @property
     def address(self) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vibe_jupyter import config
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
 from vibe_jupyter.mcp.declared import DeclaredServer, mcp_servers

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.declared import problem_with
 from vibe_jupyter.mcp.hooks import RefuseAllHooks, ServerHooks

@@ -12,9 +12,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from vibe_jupyter.config.loading import SettingsReading
-from vibe_jupyter.config.mcp_servers import McpHttp, McpOther, McpStdio, ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.mcp_servers import McpHttp, McpOther, McpStdio
 from vibe_jupyter.config.model_choice import find_api_key
 from vibe_jupyter.config.toml_file import Entry, SettingOrigin, changed_config, put_entry
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.mcp.tool_names import anonymous_name
 from vibe_jupyter.permissions.secret_shapes import is_secret_name

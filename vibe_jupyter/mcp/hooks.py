@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
-from vibe_jupyter.config.mcp_servers import ToolServer
+from vibe_jupyter.config.tool_servers import ToolServer
 from vibe_jupyter.tools.contract import ToolContext
 
 if TYPE_CHECKING:

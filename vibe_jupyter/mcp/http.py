@@ -16,7 +16,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
-from vibe_jupyter.config.mcp_servers import ServerAddress
+from vibe_jupyter.config.tool_servers import ServerAddress
 from vibe_jupyter.mcp.declared import is_loopback, public_address
 from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT, readable_events, readable_text
 from vibe_jupyter.mcp.sdk_errors import failure_reason

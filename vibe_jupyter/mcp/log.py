@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 
 LOG_LIMIT: Final = 64 * 1024

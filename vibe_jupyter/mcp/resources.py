@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.config.mcp_servers import ToolServer
+from vibe_jupyter.config.tool_servers import ToolServer
 from vibe_jupyter.errors import ConfigError, VibeError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool

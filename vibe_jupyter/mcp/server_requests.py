@@ -16,7 +16,7 @@ from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, PromptParts
 from vibe_jupyter.agent.approval import ask_user
 from vibe_jupyter.agent.call_context import CallContext, ToolStep
 from vibe_jupyter.agent.told_results import withheld_result
-from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ToolServer
 from vibe_jupyter.errors import ConfigError, JournalError, ModelError, ServerError, ToolError
 from vibe_jupyter.files.truncation import spill_result
 from vibe_jupyter.mcp.connection import ServerConnection

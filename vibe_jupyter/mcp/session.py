@@ -30,7 +30,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.mcp.hooks import ServerHooks, ServerPause
 from vibe_jupyter.mcp.http import SESSION_LOST, UNREACHABLE, HttpTransport
 from vibe_jupyter.mcp.log import LinkFault, ServerLog, logging_to

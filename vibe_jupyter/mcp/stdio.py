@@ -15,7 +15,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage
 
-from vibe_jupyter.config.mcp_servers import ServerProgram
+from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.mcp.log import ServerLog
 from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, LineBuffer, PendingResponses, TooLong
 from vibe_jupyter.tools.child_environment import ProcessEnvironment, child_environment

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram
 from vibe_jupyter.tools.confusables import name_skeleton
 
 PREFIX: Final = "mcp__"

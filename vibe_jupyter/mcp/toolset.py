@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe_jupyter.config.mcp_servers import ToolServer
+from vibe_jupyter.config.tool_servers import ToolServer
 from vibe_jupyter.files.truncation import label_as_data
 from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.tool import McpTool, ToolWays, server_tool_spec

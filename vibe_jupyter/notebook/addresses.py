@@ -6,11 +6,11 @@ select_cells(["#3-#30", "stale"], cells)    # several
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.lazy_patterns import lazy_pattern
+from vibe_jupyter.near_names import near_names
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.protocol import Cell
 
@@ -175,7 +175,7 @@ def is_group(reference: str) -> bool:
 def nearest_cell(reference: str, cells: Sequence[Cell]) -> Cell | None:
     """The cell whose id looks most like this; None where none does."""
     ids = [cell.id for cell in cells]
-    close = get_close_matches(reference, [*ids, *(one[: len(reference)] for one in ids)], n=1, cutoff=0.6)
+    close = near_names(reference, [*ids, *(one[: len(reference)] for one in ids)])
     return next((cell for cell in cells if close and cell.id.startswith(close[0])), None)
 
 
@@ -230,7 +230,7 @@ def _by_prefix(wanted: str, cells: Sequence[Cell]) -> Cell:
             f"{_nearest_text(cells, cells)}"
         )
     by_id = {cell.id: cell for cell in cells}
-    close = [by_id[one] for one in get_close_matches(wanted, list(by_id), n=_NEAREST, cutoff=0.5)]
+    close = [by_id[one] for one in near_names(wanted, by_id, _NEAREST, 0.5)]
     nearest = close or ([one] if (one := nearest_cell(wanted, cells)) else cells)
     raise NothingDone(f"There is no cell {wanted!r}; nothing was done. {_nearest_text(nearest, cells)}")
 

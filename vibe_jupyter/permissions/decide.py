@@ -140,7 +140,7 @@ class _Question(NamedTuple):
         return all((resource.kind, resource.access) in _KEEPABLE for resource in rest)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Permissions:
     """The user's rules: levels and lists from the configuration, and what was granted."""
 

@@ -5,22 +5,22 @@ is asked for again.
 """
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.files.atomic_write import locked_file, replace_text
 from vibe_jupyter.files.file_stamps import FileStamp, stamp_file, stamp_files
-from vibe_jupyter.protocol import LazyModel
 from vibe_jupyter.safe_imports import without_working_folder
+
+if TYPE_CHECKING:
+    from vibe_jupyter.permissions.kept_files import TrustFile
 
 FILE_NAME: Final = "trusted_folders.toml"
 """In the user's folder; the lists in it are Mistral Vibe's own."""
@@ -111,18 +111,21 @@ class TrustedFolders:
             kept.forget(str(folder))
         return known
 
-    def _read_file(self) -> "_Kept":
+    def _read_file(self) -> "TrustFile":
+        with without_working_folder():
+            from vibe_jupyter.permissions.kept_files import TrustFile  # noqa: PLC0415 - many bring nothing to trust
+
         try:
             text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return _Kept()
+            return TrustFile()
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
         with without_working_folder():
             import tomllib  # noqa: PLC0415 - a first prompt may find no such file
 
         try:
-            return _Kept.model_validate(tomllib.loads(text))
+            return TrustFile.model_validate(tomllib.loads(text))
         except (tomllib.TOMLDecodeError, ValidationError) as error:
             raise self._unreadable(error) from error
 
@@ -130,7 +133,10 @@ class TrustedFolders:
         return ConfigError(f"Cannot read {self._path}: {problem}. Fix or remove it, then run again.")
 
     @contextmanager
-    def _change_file(self) -> "Generator[_Kept]":
+    def _change_file(self) -> "Generator[TrustFile]":
+        with without_working_folder():
+            from vibe_jupyter.files.atomic_write import locked_file, replace_text  # noqa: PLC0415 - few decisions
+
         try:
             with locked_file(self._path):
                 kept = self._read_file()
@@ -138,38 +144,6 @@ class TrustedFolders:
                 replace_text(self._path, kept.text())
         except OSError as error:
             raise ConfigError(f"The decision cannot be kept in {self._path}: {error}.") from error
-
-
-class _Kept(LazyModel):
-    """The file."""
-
-    trusted: list[str] = []
-    untrusted: list[str] = []
-    content: dict[str, str] = {}
-    """Folder to the digest of what it held."""
-
-    def knows(self, name: str) -> bool:
-        return name in self.trusted or name in self.untrusted
-
-    def forget(self, name: str) -> None:
-        self.trusted = [folder for folder in self.trusted if folder != name]
-        self.untrusted = [folder for folder in self.untrusted if folder != name]
-        self.content.pop(name, None)
-
-    def text(self) -> str:
-        lists = {"trusted": self.trusted, "untrusted": self.untrusted}
-        lines = [f"{key} = [{', '.join(map(_toml_string, folders))}]" for key, folders in lists.items()]
-        lines += [
-            "",
-            "[content]",
-            *(f"{_toml_string(key)} = {_toml_string(value)}" for key, value in self.content.items()),
-        ]
-        return "\n".join(lines) + "\n"
-
-
-def _toml_string(text: str) -> str:
-    """A TOML string: JSON's, but for the one character JSON leaves as it is."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class FolderContents(NamedTuple):

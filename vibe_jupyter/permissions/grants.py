@@ -6,14 +6,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.files.atomic_write import locked_file, replace_text
-from vibe_jupyter.protocol import LazyModel
 from vibe_jupyter.safe_imports import without_working_folder
+
+if TYPE_CHECKING:
+    from vibe_jupyter.permissions.kept_files import GrantFile
 
 Scope = Literal["session", "project"]
 
@@ -26,14 +27,6 @@ FILE_LIMIT: Final = 1024 * 1024
 """Bytes of such a file."""
 _NAME_LENGTH: Final = 32
 """Characters of the hash that a file is named by."""
-
-
-class _Kept(LazyModel):
-    model_config = ConfigDict(extra="forbid")
-
-    project: str
-    allowed: dict[str, str] = {}
-    """Pattern to the time it was allowed at."""
 
 
 class GrantStore:
@@ -79,6 +72,9 @@ class GrantStore:
         self._change_file(lambda allowed: {pattern: at for pattern, at in allowed.items() if pattern not in gone})
 
     def _change_file(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        with without_working_folder():
+            from vibe_jupyter.files.atomic_write import locked_file, replace_text  # noqa: PLC0415 - few are kept
+
         with locked_file(self.path):
             kept = self._read_file()
             allowed = change(kept.allowed)
@@ -93,20 +89,26 @@ class GrantStore:
             return None
         return (found.st_ino, found.st_mtime_ns, found.st_size)
 
-    def _read_file(self) -> _Kept:
+    def _read_file(self) -> "GrantFile":
+        with without_working_folder():
+            from vibe_jupyter.permissions.kept_files import GrantFile  # noqa: PLC0415 - few projects have one
+
         try:
             with open(self.path, "rb") as file:
                 return self._check_file(file.read(FILE_LIMIT + 1))
         except FileNotFoundError:
-            return _Kept(project=str(self.project))
+            return GrantFile(project=str(self.project))
         except OSError as error:
             raise ConfigError(
                 f"Cannot read {self.path}: {error.strerror}. The permissions in it are not used."
             ) from error
 
-    def _check_file(self, raw: bytes) -> _Kept:
+    def _check_file(self, raw: bytes) -> "GrantFile":
+        with without_working_folder():
+            from vibe_jupyter.permissions.kept_files import GrantFile  # noqa: PLC0415 - few projects have one
+
         try:
-            kept = _Kept.model_validate_json(raw)
+            kept = GrantFile.model_validate_json(raw)
         except ValidationError as error:
             raise ConfigError(
                 f"{self.path} does not hold the permissions of a project. Fix or delete it; until then nothing "

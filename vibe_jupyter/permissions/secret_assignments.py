@@ -66,6 +66,7 @@ _COMMAND: Final = lazy_pattern(
     rf"""(?:env|setx|setenv|(?:configure|config|secret|secrets)[ ]set)[ ]{{1,4}}(?P<name>{_NAME})[ ]{{1,4}}"""
     r"""(?:--body[ =]|-b[ ]|--value[ =])?(?=[^\s=-])"""
 )
+_SETS: Final = ("env ", "setx ", " set ")
 _TERRAFORM: Final = lazy_pattern(
     rf"""variable\s{{1,4}}"(?P<name>{_NAME})"\s{{0,4}}\{{[^{{}}]{{0,200}}?default\s{{0,8}}=\s{{0,8}}(?=")"""
 )
@@ -77,6 +78,7 @@ _PROSE: Final = lazy_pattern(
     r"""(?i)\b(?P<name>password|passphrase|passwd|token|api[ _-]?key|secret key|access key|secret)\b"""
     r"""(?P<is>[ \t]{1,4}(?:is|was)\b)?[ \t:]{1,4}["'`]?(?P<value>[^\s"'`<>()\[\]{}]{6,200}+)"""
 )
+_PROSE_NAMES: Final = ("pass", "token", "api", "secret", "access")
 _DEFAULT: Final = lazy_pattern(
     r"""(?:Secret(?:Str|Bytes)\(|\bdefault[ ]?=[ ]?|[ ]or[ ]|[ ]else[ ]|(?:getenv|environ\.get)\([^()\n]{1,80}+,[ ]?)"""
     r"""(?=[rb]?["'])"""
@@ -178,14 +180,15 @@ def _entries(text: str) -> Iterator[Span]:
             said = strength(found["name"])
             for start, end in _value_at(text, found.end(), bare=True):
                 yield from _span(text, start, end, found["name"], said)
+    if ('value"' in lower or "value'" in lower) and ("name" in lower or "key" in lower):
         for found in _ENTRY_TURNED.finditer(text):
             yield from _span(text, *found.span("value"), found["name"], strength(found["name"]))
 
 
 def _commands(text: str) -> Iterator[Span]:
     """Names and values as arguments of commands and calls."""
-    for literal, pattern, bare in (("set", _COMMAND, True), ("env ", _COMMAND, True), ("variable", _TERRAFORM, False)):
-        for found in pattern.finditer(text) if literal in text else ():
+    for literals, pattern, bare in ((_SETS, _COMMAND, True), (("variable",), _TERRAFORM, False)):
+        for found in pattern.finditer(text) if any(map(text.__contains__, literals)) else ():
             for start, end in _value_at(text, found.end(), bare=bare):
                 yield from _span(text, start, end, found["name"], strength(found["name"]))
     if "Auth(" in text or "login(" in text or "auth" in text:
@@ -196,7 +199,8 @@ def _commands(text: str) -> Iterator[Span]:
 
 def _said(text: str) -> Iterator[Span]:
     """``The password is …`` in a sentence; a value on the line below its name."""
-    for found in _PROSE.finditer(text):
+    lower = text.lower()
+    for found in _PROSE.finditer(text) if any(map(lower.__contains__, _PROSE_NAMES)) else ():
         start = found.start("value")
         value = found["value"].rstrip(".,;:!?")
         said = any(map(str.isdigit, value)) and any(map(str.isalpha, value)) if found["is"] else looks_random(value)

@@ -15,24 +15,24 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from vibe_jupyter.errors import JournalError
 from vibe_jupyter.protocol import (
     Cell,
     CellEdit,
-    CellKind,
-    CellMark,
     Change,
     DeleteCells,
     InsertCell,
     MoveCells,
     SetSource,
 )
-from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.session.journal import encode_body, journal_time
+
+if TYPE_CHECKING:
+    from vibe_jupyter.session.change_lines import CellContent, ChangeLine
 
 FOLDER: Final = "undo"
 """In the folder of the conversation."""
@@ -48,103 +48,12 @@ _TOO_LARGE: Final = f"it is larger than {FILE_LIMIT // 1_000_000} MB"
 _NO_FILE: Final = "it is no regular file"
 
 
-class CellContent(Value):
-    """A cell without its outputs."""
-
-    kind: CellKind
-    source: str
-    vibe: CellMark | None = None
-    """What its metadata said of who wrote it."""
-
-
-class CellSnapshot(Value):
-    """A cell before an edit."""
-
-    type: Literal["cell"] = "cell"
-    entry: int
-    cell: str
-    name: str
-    """As the user saw it then, such as ``[4]``; empty for one that was not there."""
-    before: CellContent | None
-    """None for a cell that was not there."""
-    after: str | None
-    """The source that the agent gives it; None where the agent deletes it."""
-    had_outputs: bool = False
-
-
-class OrderSnapshot(Value):
-    """All cells before some were deleted or moved."""
-
-    type: Literal["order"] = "order"
-    entry: int
-    order: tuple[str, ...]
-    moved: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    """Of the moved ones."""
-
-
-class FileSnapshot(Value):
-    """A file before it is written."""
-
-    type: Literal["file"] = "file"
-    entry: int
-    path: str
-    name: str
-    """As the user knows it: relative to the project where it is inside."""
-    digest: str
-    """Of its content; empty where there is no file."""
-    kept: str = ""
-    """Name of the file with its bytes; empty where there are none."""
-    problem: str = ""
-    """Why its bytes are not kept."""
-
-
-class FileLeft(Value):
-    """A file as the agent left it."""
-
-    type: Literal["left"] = "left"
-    path: str
-    digest: str
-    """Of its content; empty where there is no file."""
-
-
-class VariablesChanged(Value):
-    """Variables that code of the run bound, deleted or changed: what they held is in the kernel's memory alone."""
-
-    type: Literal["variables"] = "variables"
-    names: tuple[str, ...]
-
-
-class NotMade(Value):
-    """The change of an entry was refused."""
-
-    type: Literal["not_made"] = "not_made"
-    entry: int
-
-
-class RunMark(Value):
-    """What is known of the run as a whole."""
-
-    type: Literal["run"] = "run"
-    what: Literal["begun", "undone", "told"]
-    """``told``: the model was told that it was undone."""
-    time: str
-    prompt: str = ""
-
-
-_Line = Annotated[
-    CellSnapshot | OrderSnapshot | FileSnapshot | FileLeft | VariablesChanged | NotMade | RunMark,
-    Field(discriminator="type"),
-]
-_LINE: TypeAdapter[_Line] = TypeAdapter(_Line, config=ConfigDict(defer_build=True))
-
-
 class ChangedCell(NamedTuple):
     """One cell over a whole run."""
 
     cell: str
     name: str
-    before: CellContent | None
+    before: "CellContent | None"
     after: str | None
     had_outputs: bool
 
@@ -241,10 +150,10 @@ class Snapshots:
             raw = (folder / CHANGES).read_bytes()
         except OSError:
             return None
-        lines: list[_Line] = []
+        lines: list[ChangeLine] = []
         for line in raw.split(b"\n"):
             with contextlib.suppress(ValidationError):  # a crash cut it off: its change was never made
-                lines.append(_LINE.validate_json(line))
+                lines.append(_kinds().LINE.validate_json(line))
         return _fold(number, lines, folder)
 
     def begin(self, prompt: str) -> "RunSnapshots":
@@ -257,7 +166,7 @@ class Snapshots:
         Raises:
             JournalError: it cannot be written.
         """
-        _append(self._folder / f"{number:04d}", [RunMark(what=what, time=journal_time())])
+        _append(self._folder / f"{number:04d}", [_kinds().RunMark(what=what, time=journal_time())])
 
     def note_variables(self, number: int, prompt: str, names: Sequence[str]) -> None:
         """Code of a run changed these variables; the run is over.
@@ -266,9 +175,9 @@ class Snapshots:
             JournalError: it cannot be written.
         """
         folder = self._folder / f"{number:04d}"
-        begun = [] if folder.is_dir() else [RunMark(what="begun", time=journal_time(), prompt=prompt)]
+        begun = [] if folder.is_dir() else [_kinds().RunMark(what="begun", time=journal_time(), prompt=prompt)]
         _make_folder(self._folder, folder)
-        _append(folder, [*begun, VariablesChanged(names=tuple(names))])
+        _append(folder, [*begun, _kinds().VariablesChanged(names=tuple(names))])
 
     def _numbers(self) -> list[int]:
         try:
@@ -288,7 +197,7 @@ class RunSnapshots:
         self._prompt = prompt
         self._entries = 0
         self._kept = 0
-        self._lines: list[_Line] = []
+        self._lines: list[ChangeLine] = []
         self._lock = asyncio.Lock()
 
     @property
@@ -311,7 +220,7 @@ class RunSnapshots:
     async def not_made(self, entry: int) -> None:
         """The edits of this entry were refused."""
         async with self._lock:
-            await asyncio.to_thread(self._write, [NotMade(entry=entry)])
+            await asyncio.to_thread(self._write, [_kinds().NotMade(entry=entry)])
 
     async def before_writes(self, files: Mapping[Path, str]) -> None:
         """Files, each with its name, are about to be written.
@@ -320,7 +229,7 @@ class RunSnapshots:
             JournalError: it cannot be recorded; nothing may be written.
         """
         async with self._lock:
-            known = {line.path for line in self._lines if isinstance(line, FileSnapshot)}
+            known = {line.path for line in self._lines if isinstance(line, _kinds().FileSnapshot)}
             for path, name in files.items():
                 if str(path) not in known:
                     self._entries += 1
@@ -329,7 +238,9 @@ class RunSnapshots:
     async def after_writes(self, files: Iterable[Path]) -> None:
         """They were written, or not."""
         async with self._lock:
-            left = [FileLeft(path=str(path), digest=await asyncio.to_thread(file_digest, path)) for path in files]
+            left = [
+                _kinds().FileLeft(path=str(path), digest=await asyncio.to_thread(file_digest, path)) for path in files
+            ]
             await asyncio.to_thread(self._write, left)
 
     def _keep_file(self, entry: int, path: Path, name: str) -> None:
@@ -347,7 +258,9 @@ class RunSnapshots:
             _make_folder(self._root, self._folder)
             _write_synced(self._folder / kept, content)
         digest = file_digest(path)
-        self._write([FileSnapshot(entry=entry, path=str(path), name=name, digest=digest, kept=kept, problem=problem)])
+        self._write(
+            [_kinds().FileSnapshot(entry=entry, path=str(path), name=name, digest=digest, kept=kept, problem=problem)]
+        )
 
     def _make_room(self, size: int) -> None:
         """Forget the oldest runs until so many bytes more have room; this one stays."""
@@ -357,12 +270,19 @@ class RunSnapshots:
             taken.pop(others[0])
             shutil.rmtree(others.pop(0), ignore_errors=True)
 
-    def _write(self, lines: Sequence[_Line]) -> None:
+    def _write(self, lines: "Sequence[ChangeLine]") -> None:
         if not self._lines:
-            lines = [RunMark(what="begun", time=journal_time(), prompt=self._prompt), *lines]
+            lines = [_kinds().RunMark(what="begun", time=journal_time(), prompt=self._prompt), *lines]
         _make_folder(self._root, self._folder)
         _append(self._folder, lines)
         self._lines += lines
+
+
+def _kinds():
+    """What lines there are, imported with the first change: no first request needs them."""
+    from vibe_jupyter.session import change_lines  # noqa: PLC0415 - most runs begin without one
+
+    return change_lines
 
 
 def file_digest(path: Path) -> str:
@@ -379,18 +299,21 @@ def shown_name(cell: Cell) -> str:
     return f"[{cell.execution_count}]" if cell.execution_count is not None else f"cell {cell.number}"
 
 
-def _cell_lines(entry: int, edits: Sequence[CellEdit], cells: Sequence[Cell]) -> list[_Line]:
+def _cell_lines(entry: int, edits: Sequence[CellEdit], cells: Sequence[Cell]) -> "list[ChangeLine]":
+    kinds = _kinds()
     known = {cell.id: cell for cell in cells}
     order = tuple(known)
-    lines: list[_Line] = []
+    lines: list[ChangeLine] = []
 
     def add(cell_id: str, after: str | None) -> None:
         cell = known.get(cell_id)
-        content = CellContent(kind=cell.kind, source=cell.source, vibe=cell.vibe) if cell is not None else None
+        content = kinds.CellContent(kind=cell.kind, source=cell.source, vibe=cell.vibe) if cell is not None else None
         name = shown_name(cell) if cell is not None else ""
         had_outputs = cell is not None and bool(cell.outputs)
         lines.append(
-            CellSnapshot(entry=entry, cell=cell_id, name=name, before=content, after=after, had_outputs=had_outputs)
+            kinds.CellSnapshot(
+                entry=entry, cell=cell_id, name=name, before=content, after=after, had_outputs=had_outputs
+            )
         )
 
     for edit in edits:
@@ -400,49 +323,50 @@ def _cell_lines(entry: int, edits: Sequence[CellEdit], cells: Sequence[Cell]) ->
             case InsertCell():
                 add(edit.id, edit.source)
             case DeleteCells():
-                lines.append(OrderSnapshot(entry=entry, order=order))
+                lines.append(kinds.OrderSnapshot(entry=entry, order=order))
                 for one in edit.cells:
                     add(one.id, None)
             case MoveCells():
                 names = tuple(shown_name(known[one]) if one in known else one for one in edit.cells)
-                lines.append(OrderSnapshot(entry=entry, order=order, moved=edit.cells, names=names))
+                lines.append(kinds.OrderSnapshot(entry=entry, order=order, moved=edit.cells, names=names))
     return lines
 
 
-def _fold(number: int, lines: Sequence[_Line], folder: Path) -> RunChanges:
+def _fold(number: int, lines: "Sequence[ChangeLine]", folder: Path) -> RunChanges:
     """The first that was there and the last that was left."""
-    dropped = {line.entry for line in lines if isinstance(line, NotMade)}
+    kinds = _kinds()
+    dropped = {line.entry for line in lines if isinstance(line, kinds.NotMade)}
     run = RunChanges(number)
     cells, files, moved = dict[str, ChangedCell](), dict[str, ChangedFile](), dict[str, str]()
     for line in lines:
         match line:
-            case RunMark(what="begun"):
+            case kinds.RunMark(what="begun"):
                 run = run._replace(time=line.time, prompt=line.prompt)
-            case RunMark(what="undone"):
+            case kinds.RunMark(what="undone"):
                 run = run._replace(undone=True)
-            case RunMark():
+            case kinds.RunMark():
                 run = run._replace(told=True)
-            case CellSnapshot() if line.entry not in dropped:
+            case kinds.CellSnapshot() if line.entry not in dropped:
                 first = cells.get(line.cell)
                 cells[line.cell] = (
                     ChangedCell(line.cell, line.name, line.before, line.after, line.had_outputs)
                     if first is None
                     else first._replace(after=line.after)
                 )
-            case OrderSnapshot() if line.entry not in dropped:
+            case kinds.OrderSnapshot() if line.entry not in dropped:
                 run = run if run.order else run._replace(order=line.order)
                 moved |= {cell: name for cell, name in zip(line.moved, line.names, strict=False) if cell not in moved}
-            case FileSnapshot():
+            case kinds.FileSnapshot():
                 kept = folder / line.kept if line.kept else None
                 files.setdefault(
                     line.path, ChangedFile(Path(line.path), line.name, line.digest, kept, line.problem, None)
                 )
-            case FileLeft():
+            case kinds.FileLeft():
                 if (file := files.get(line.path)) is not None:
                     files[line.path] = file._replace(left=line.digest)
             case _:
                 pass
-    variables = tuple(name for line in lines if isinstance(line, VariablesChanged) for name in line.names)
+    variables = tuple(name for line in lines if isinstance(line, kinds.VariablesChanged) for name in line.names)
     return run._replace(cells=cells, files=files, moved=moved, variables=variables)
 
 
@@ -485,7 +409,7 @@ def _write_synced(path: Path, content: bytes) -> None:
         raise _unrecorded(path, error) from error
 
 
-def _append(folder: Path, lines: Sequence[_Line]) -> None:
+def _append(folder: Path, lines: "Sequence[ChangeLine]") -> None:
     """Each line begins with its line break: what a crash cut off spoils no other."""
     path = folder / CHANGES
     text = b"".join(b"\n" + encode_body(line) for line in lines)

@@ -4,7 +4,6 @@ Models send null for "not given", one item where a list is wanted, and JSON insi
 the schema leaves no doubt, for every tool alike. What is wrong all the same is refused, with the arguments there are.
 """
 
-import difflib
 import functools
 import json
 import re
@@ -17,6 +16,7 @@ from pydantic_core import ErrorDetails
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm.json_text import parse_json, parse_json_object
+from vibe_jupyter.near_names import near_names
 from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.tools.contract import Tool, Toolset, present_names
 
@@ -127,7 +127,7 @@ def _taking(text: str, specs: Iterable[ToolSpec], name: str) -> list[str]:
 def _near_name(name: str, known: Sequence[str], likeness: float = 0.6) -> str:
     """The only one that begins so, or else the nearest; empty where none is near."""
     begin = [one for one in known if name and one.casefold().startswith(name.casefold())]
-    near = begin if len(begin) == 1 else difflib.get_close_matches(name.casefold(), known, 1, likeness)
+    near = begin if len(begin) == 1 else near_names(name.casefold(), known, likeness=likeness)
     return near[0] if near else ""
 
 

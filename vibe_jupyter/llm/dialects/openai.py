@@ -8,6 +8,7 @@ import re
 
 from pydantic import JsonValue
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.dialects.wire_parts import (
     call_arguments_text,
@@ -58,12 +59,12 @@ MODES = frozenset({"auto", "none", "required"})
 
 _OPTION_REFUSALS = frozenset({400, 422})
 _REFUSABLE = {
-    "stream_options": re.compile("stream_options|include_usage|stream_tool_calls"),
-    "reasoning_effort": re.compile("reasoning_effort"),
-    "prompt_cache_key": re.compile("prompt_cache_key"),
-    "cache_control": re.compile("cache_control"),
-    "temperature": re.compile("temperature.{0,40}not support|unsupported.{0,40}temperature", re.IGNORECASE),
-    "max_tokens": re.compile("max_completion_tokens"),
+    "stream_options": lazy_pattern("stream_options|include_usage|stream_tool_calls"),
+    "reasoning_effort": lazy_pattern("reasoning_effort"),
+    "prompt_cache_key": lazy_pattern("prompt_cache_key"),
+    "cache_control": lazy_pattern("cache_control"),
+    "temperature": lazy_pattern("temperature.{0,40}not support|unsupported.{0,40}temperature", re.IGNORECASE),
+    "max_tokens": lazy_pattern("max_completion_tokens"),
 }
 """Fields only some servers and models take, and what a refusal of them says."""
 _KNOW_CACHE_KEY = ("api.openai.com",)
