@@ -48,19 +48,18 @@ print("\\n" + json.dumps({"ms": took, "cpu": cpu, "modules": len(sys.modules) - 
 )
 MARK = "CPU seconds until the connection opens:"
 AT_REQUEST = f"""
-import sys, time
-said = []
-def say_cpu(name, _args):
-    if name == "socket.connect" and not said:
-        said.append(time.process_time())
-        print("\\n{MARK}", said[0])
+import socket, sys, time
+def connect(self, address, connect=socket.socket.connect):
+    print("\\n{MARK}", time.process_time())  # the first counts
+    return connect(self, address)
+socket.socket.connect = connect
 """
+"""No audit hook, which would be called thousands of times while more is imported."""
 ASK_HTTPX = (
     SHELL
     + AT_REQUEST
     + """
 import httpx
-sys.addaudithook(say_cpu)
 with httpx.Client() as client:
     client.post(sys.argv[1] + "/chat/completions", json={"model": "bench", "messages": []})
 """
@@ -70,7 +69,6 @@ ASK_VIBE = (
     + AT_REQUEST
     + """
 shell.run_line_magic("load_ext", "vibe_jupyter")
-sys.addaudithook(say_cpu)
 shell.run_cell_magic("vibe", f"--model bench@{sys.argv[1]}", "Hello")
 """
 )
