@@ -48,7 +48,12 @@ def test_a_model_of_the_file_comes_with_its_server_its_key_and_its_numbers(envir
     write(environ, LOCAL)
     environ["OFFICE_KEY"] = "secret-key"
     assert ModelChoice(environ).current() == Model(
-        server=Server(name="office", api_base="https://models.example.org/v1", api_key="secret-key"),
+        server=Server(
+            name="office",
+            api_base="https://models.example.org/v1",
+            api_key="secret-key",
+            key_from="the environment variable OFFICE_KEY",
+        ),
         name="big-model",
         alias="mine",
         temperature=0.7,

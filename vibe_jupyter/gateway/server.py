@@ -245,6 +245,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # before anybody reads the address
     except OSError as error:
         listening.close()
         raise ConfigError(f"{host}:{port} cannot be listened on: {error.strerror}. --port takes another.") from error
