@@ -18,6 +18,8 @@ from vibe_jupyter.testing import ModelRequest, Reply, answer, call, say
 COUNT = 3_000
 ENDS_WITHIN = 10.0
 """Seconds that tell a hang."""
+CODE = "import time\nif injection.pressed: time.sleep(60)\nx = 1\nx"
+"""Goes on for long where the press before it was lost."""
 AGAIN = "speak again"
 PROMPT = "%%vibe --yes=run_code\nlook"
 Line = tuple[str, int, int]
@@ -35,6 +37,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
 
 def _lines(session: Session, how: dict[str, bool], count: int, chosen: random.Random) -> list[Line]:
     """Where to press: once at each line, then at later turns."""
+    session.wire.run("injection = Injection(None)")
     session.wire.cell(session.wire.send(PROMPT, **how))  # what is imported only once is not among the lines
     session.wire.run("%reload_ext vibe_jupyter")
     session.wire.run("injection = Injection(None); injection.start()")
@@ -51,7 +54,7 @@ def _lines(session: Session, how: dict[str, bool], count: int, chosen: random.Ra
 def _reply(request: ModelRequest) -> Reply:
     if request.last_user_text.endswith(AGAIN):
         return say("Here again.")
-    return say("Seen.") if request.tool_results else answer("Looking.", [call("run_code", code="x = 1\nx")])
+    return say("Seen.") if request.tool_results else answer("Looking.", [call("run_code", code=CODE)])
 
 
 def _try(session: Session, line: Line, how: dict[str, bool]) -> Iterator[str]:
