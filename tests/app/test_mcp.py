@@ -250,6 +250,9 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     again = servers.prompt()
     assert "no licence found" not in again
     assert "the MCP server" not in again
+    refused = session.run("%vibe mcp restart dead").text
+    assert "no licence found" in refused
+    assert "Traceback" not in refused
     (servers.folder("dead") / "die").unlink()
     assert "dead is ready: 2 tools." in session.run("%vibe mcp restart dead").text
     servers.prompt()

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -10,6 +12,9 @@ from typing import Any
 import pytest
 
 from vibe_jupyter.testing import Call, Reply, ScriptedModel, Tokens, answer, call, hold, raw, say, status
+
+WITHIN = 30.0
+"""Seconds in which a program ends, on a busy machine."""
 
 
 def post(url: str, *messages: dict[str, Any], path: str = "/chat/completions", **rest: Any) -> tuple[int, str]:
@@ -196,3 +201,9 @@ def test_stopping_leaves_no_thread_and_lets_held_replies_go():
     model.stop()
     with pytest.raises(RuntimeError, match="not running"):
         _ = model.url
+
+
+def test_a_program_that_never_stops_its_model_ends_all_the_same() -> None:
+    program = "from vibe_jupyter.testing import ScriptedModel; ScriptedModel(); print('over')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WITHIN, check=True)
+    assert done.stdout == "over\n"

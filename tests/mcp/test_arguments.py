@@ -9,7 +9,7 @@ from pydantic import JsonValue, ValidationError
 from vibe_jupyter.mcp.tool import arguments_model
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.permissions.decide import argument_texts
-from vibe_jupyter.tools.arguments import explain_errors, fit_value, usage_text
+from vibe_jupyter.tools.arguments import DEPTH, explain_errors, fit_value, usage_text
 
 WEATHER = {
     "type": "object",
@@ -136,6 +136,21 @@ def test_what_is_not_checked_never_makes_a_right_call_wrong(schema: dict[str, An
 def test_what_a_servers_schema_leaves_no_doubt_of_is_understood(sent: dict[str, Any], meant: dict[str, Any]) -> None:
     assert fit_value(sent, WEATHER, WEATHER) == meant
     assert wrong(WEATHER, meant) == ""
+
+
+def test_values_are_understood_down_to_the_last_level_that_is_looked_at() -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for levels in range(DEPTH + 2):
+        found: JsonValue = fit_value(nested("7", levels), schema, schema)
+        assert found == nested(7 if levels <= DEPTH else "7", levels), levels
+        schema = {"type": "array", "items": schema}
+
+
+def nested(value: JsonValue, levels: int) -> JsonValue:
+    """In so many lists."""
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def test_lists_of_allowed_arguments_see_each_value_with_its_place() -> None:

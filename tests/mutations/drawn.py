@@ -45,9 +45,9 @@ _WIDER = {
     "permissions": ("tests/permissions", "tests/secrets"),
     "testing": ("tests/llm", "tests/agent"),
     "ui": ("tests/ui", "tests/app"),
-    "variables": ("tests/variables", "tests/charts"),
+    "variables": ("tests/variables", "tests/charts", "tests/sandbox/test_foresight.py"),
 }
-"""Folders of tests for a part of the package that has more, or others, than the one of its own name."""
+"""Folders of tests, and files, for a part of the package that has more, or others, than the one of its own name."""
 
 
 def parsed(source: str) -> ast.Module:
