@@ -204,6 +204,6 @@ def test_stopping_leaves_no_thread_and_lets_held_replies_go():
 
 
 def test_a_program_that_never_stops_its_model_ends_all_the_same() -> None:
-    program = "from vibe_jupyter.testing import ScriptedModel; ScriptedModel(); print('over')"
+    program = "from vibe_jupyter.testing import ScriptedModel; model = ScriptedModel().start(); print('over')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WITHIN, check=True)
     assert done.stdout == "over\n"
