@@ -60,7 +60,7 @@ def main(folder: Path) -> None:
     if (folder / "hang").exists():
         time.sleep(600)
     if (folder / "die").exists():
-        sys.exit("no licence found")
+        sys.exit(f"no licence found {(folder / 'die').read_text(encoding='utf-8')}")
     print("ready to shout", file=sys.stderr, flush=True)
     if (folder / "stderr").exists():
         print((folder / "stderr").read_text(encoding="utf-8"), file=sys.stderr, flush=True)

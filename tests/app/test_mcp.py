@@ -20,6 +20,7 @@ from vibe_jupyter.testing import call, say
 pytestmark = pytest.mark.xdist_group("mcp-app")
 
 SCRIPT = Path(__file__).with_name("mcp_server.py")
+TOKEN = "ghp_Qx7Gh2kQw9Lm4Pz8Rb5Tn8vYc3Wd6Fj1Aa0B"
 
 
 class Servers:
@@ -192,7 +193,7 @@ def test_servers_of_a_folder_need_trust_in_it_and_are_then_asked_for_by_themselv
 
 def test_the_log_of_a_server_is_shown_without_keys_that_nobody_gave_it(servers: Servers) -> None:
     folder = servers.declare("leaky")
-    token, word = "ghp_Qx7Gh2kQw9Lm4Pz8Rb5Tn8vYc3Wd6Fj1Aa0B", "Rb5Tn8vYc3Wd6Fj1"
+    token, word = TOKEN, "Rb5Tn8vYc3Wd6Fj1"
     said = f"token {token}\nfrom https://joe:{word}@example.org/\npassword={word[::-1]}"
     (folder / "stderr").write_text(said, encoding="utf-8")
     servers.accept("leaky")
@@ -250,9 +251,10 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     again = servers.prompt()
     assert "no licence found" not in again
     assert "the MCP server" not in again
+    (servers.folder("dead") / "die").write_text(f"for {TOKEN}", encoding="utf-8")
     refused = session.run("%vibe mcp restart dead").text
-    assert "no licence found" in refused
-    assert "Traceback" not in refused
+    assert "no licence found for" in refused
+    assert TOKEN not in refused
     (servers.folder("dead") / "die").unlink()
     assert "dead is ready: 2 tools." in session.run("%vibe mcp restart dead").text
     servers.prompt()
