@@ -24,6 +24,8 @@ def on_alarm(number, frame):
 signal.signal(signal.SIGALRM, on_alarm)
 import os; print(os.getpid())
 """
+TOGETHER = 6
+"""Times that a prompt and a click are sent together: about one in three is read so."""
 STOPPED = "RunStopped: the run was stopped; the cells queued after this one do not run"
 FAILED = "RunFailed: the cells queued after this one do not run (--keep-going lets them)"
 
@@ -277,3 +279,21 @@ def test_a_command_that_an_interrupt_reaches_while_it_starts_is_ended(session: S
     cell = session.wire.cell(session.wire.send("%%vibe --yes=run_code\ngo", allow_stdin=False))
     assert cell.error == STOPPED
     session.run("pexpect.spawn = original; os.waitpid(started[0], 0)")  # it has ended: else this waits
+
+
+def test_a_click_that_comes_along_with_a_prompt_is_answered_while_it_runs(session: Session) -> None:
+    wire = session.wire
+    wire.run(
+        "def echo(comm, message):\n"
+        "    comm.on_msg(lambda message: comm.send(message['content']['data']))\n"
+        "get_ipython().kernel.comm_manager.register_target('echo', echo)"
+    )
+    wire.send_shell("comm_open", {"comm_id": "echo-1", "target_name": "echo", "data": {}})
+    for number in range(TOGETHER):
+        answered = threading.Event()
+        session.model.will_reply(hold(answered, "Waiting"))
+        request = wire.send("%vibe hello")
+        wire.comm("echo-1", number)
+        wire.until(lambda number=number: any(one["content"].get("data") == number for one in wire.seen), "its answer")
+        answered.set()
+        wire.cell(request)
