@@ -1,5 +1,7 @@
 """`%vibe` and `%%vibe` in a real kernel, as a user uses them."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
+from tests.kernel.wire import WAIT
 from vibe_jupyter.commands.registry import COMMANDS
 from vibe_jupyter.options import OPTION_NAMES
 from vibe_jupyter.permissions.grants import GrantStore
@@ -306,6 +309,22 @@ def test_a_working_folder_that_is_gone_is_said_in_words(tmp_path: Path) -> None:
         session.run("os.chdir(os.path.expanduser('~'))")
         session.model.will_reply(say("Here."))
         assert "Here." in str(session.run("%vibe hello").outputs)
+
+
+def test_a_file_named_like_a_module_that_is_needed_late_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / "difflib.py").write_text("raise SystemExit('A file of the folder was imported.')", encoding="utf-8")
+    program = (
+        "import sys\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "shell.run_line_magic('load_ext', 'vibe_jupyter')\n"
+        "assert 'difflib' not in sys.modules\n"
+        "shell.run_line_magic('vibe', 'statsu')\n"
+    )
+    run = [sys.executable, "-c", program]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT, check=False)
+    assert "%vibe status" in done.stdout + done.stderr, done
+    assert "A file of the folder" not in done.stdout + done.stderr
 
 
 @pytest.mark.requirement("magics.interrupt.prompt-back")

@@ -29,6 +29,7 @@ from vibe_jupyter.notebook.outline import (
 from vibe_jupyter.notebook.replay import Execution, Mark
 from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.protocol import Cell
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.variables.describing import WITH_VALUES
 
 if TYPE_CHECKING:
@@ -261,7 +262,8 @@ def _edit_lines(
     depend = "depends" if len(later) == 1 else "depend"
     waiting = f"; {listed([f'#{by_id[one].number}' for one in later])} {depend} on it" if later else ""
     yield f"edited {place_and_id(cell, short)}{whose}{how}{waiting}"
-    import difflib  # noqa: PLC0415 - cells were edited
+    with without_working_folder():
+        import difflib  # noqa: PLC0415 - cells were edited
 
     lines = list(difflib.unified_diff(known.source.split("\n"), cell.source.split("\n"), n=0, lineterm=""))[2:]
     told = [line for line in lines if not line.startswith("@@")]

@@ -29,6 +29,7 @@ from vibe_jupyter.protocol import (
     MoveCells,
     SetSource,
 )
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.journal import encode_body, journal_time
 
 if TYPE_CHECKING:
@@ -280,7 +281,8 @@ class RunSnapshots:
 
 def _kinds():
     """What lines there are, imported with the first change: no first request needs them."""
-    from vibe_jupyter.session import change_lines  # noqa: PLC0415 - most runs begin without one
+    with without_working_folder():
+        from vibe_jupyter.session import change_lines  # noqa: PLC0415 - most runs begin without one
 
     return change_lines
 
