@@ -78,8 +78,8 @@ class Pump:
         self._interrupted = False
         self.idle_said = threading.Event()
         """Set from any thread when the control channel handled something: the kernel then called itself idle."""
-        self._early: list[tuple[Frames, str]] = []
-        """Comm messages that wait in the kernel's queue behind a cell that does not serve yet, and their types."""
+        self._early: deque[_EarlyComm] = deque()
+        """Comm messages that wait in the kernel's queue, perhaps behind a cell that does not serve yet."""
         self._busy_due: float | None = None
         """When to call it busy again; None while it is."""
         self._arrivals = QueuedCells()
@@ -167,23 +167,25 @@ class Pump:
         if code is not None and take is not None and take(code):
             return None
         if kind in _COMM and inspect.iscoroutinefunction(self._pass_on):
-            self._early.append((frames, kind))
-            return self._pass_unless_served(frames)
+            early = _EarlyComm(frames, kind)
+            self._early.append(early)
+            return self._pass_unless_served(early)
         passed = self._pass_on(frames)
         if passed is None or kind in _COMM:
             return passed
         return self._order.after_earlier_ones(passed)
 
-    async def _pass_unless_served(self, frames: Frames) -> None:
+    async def _pass_unless_served(self, early: "_EarlyComm") -> None:
         """ipykernel 7 may read a click along with the cell that shall serve it, before that cell begins."""
-        place = next((n for n, (one, _) in enumerate(self._early) if one is frames), None)
-        if place is not None:
-            del self._early[place]
-            await cast("Awaitable[None]", self._pass_on(frames))
+        if early in self._early:
+            self._early.remove(early)
+        if not early.is_served:
+            await cast("Awaitable[None]", self._pass_on(early.frames))
 
     def _serve_early(self) -> None:
         while self._early:
-            self._serve_comm(*self._early.pop(0))
+            early = self._early.popleft()
+            early.is_served = self._serve_comm(early.frames, early.kind)
 
     def _peek_message(self, frames: Frames) -> tuple[str, QueuedCell | None]:
         """Type and cell of a message; an empty type for what is none, such as ipykernel 7's own wake-up call.
@@ -249,6 +251,14 @@ class Pump:
         kernel = self._kernel
         topic = f"kernel.{kernel.ident}.status".encode()
         kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=topic)
+
+
+class _EarlyComm:
+    """A comm message as it arrived, and whether a cell has served it before the kernel came to it."""
+
+    def __init__(self, frames: Frames, kind: str) -> None:
+        self.frames, self.kind = frames, kind
+        self.is_served = False
 
 
 def _is_pump(owner: object) -> TypeGuard[Pump]:
