@@ -73,6 +73,7 @@ class CodeOfRuns:
         if self._present is None:
             self._shell.events.register("pre_run_cell", self._before_code)
         self._present = (conversation, number)
+        self._runs.pop(self._present, None)
         self._named.clear()
 
     def end(self) -> tuple[str, ...]:
