@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from tests.chair.sitting import Sitting, worst_of
+from tests.chair.sitting import Sitting, job_names, worst_of
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.chair", description=__doc__)
@@ -16,6 +16,8 @@ if __name__ == "__main__":
     )
     parser.add_argument("--show", action="store_true", help="print what was sent and what was answered")
     given = parser.parse_args()
+    if unknown := sorted(set(given.job or ()) - set(job_names())):
+        parser.error(f"no job is called {', '.join(unknown)}; there are {', '.join(job_names())}")
     seeds = range(given.seed, given.seed + (1 if given.model else given.seeds))
     sittings = [Sitting(seed, jobs=given.job, model=given.model, show=given.show) for seed in seeds]
     for sitting in sittings:

@@ -52,6 +52,11 @@ class Row:
     """Why it is not done; empty where it is."""
 
 
+def job_names() -> list[str]:
+    """Of all cases, in their order."""
+    return list(dict.fromkeys(prompt.job for make in CASES for prompt in make(Names(1)).prompts))
+
+
 @dataclass
 class Sitting:
     """All jobs once, with the names of one seed."""
