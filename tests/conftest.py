@@ -173,9 +173,9 @@ def browser(own_home: Path) -> "Iterator[Browser]":
     """The one Chromium of this process: a second Playwright beside it cannot start."""
     from playwright.sync_api import expect
 
-    from tests.browser.chromium import chromium
+    from tests.browser.chromium import UNOPTIMIZED, chromium
     from tests.browser.lab import WAIT
 
     expect.set_options(timeout=WAIT)
-    with chromium() as browser:
+    with chromium(UNOPTIMIZED) as browser:
         yield browser

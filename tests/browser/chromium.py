@@ -16,13 +16,16 @@ FLAGS = [
     "--no-first-run",
 ]
 
+UNOPTIMIZED = "--js-flags=--no-maglev --no-turbofan"
+"""One more, for tests: their pages do not live long enough to gain by optimized code what it costs to make."""
+
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(*more_flags: str) -> Iterator[Browser]:
     """Chromium on PATH, else the one Playwright brought."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, *more_flags])
         try:
             yield browser
         finally:

@@ -106,16 +106,6 @@ def usual_look(lab: Lab) -> Iterator[None]:
 
 
 @pytest.fixture
-def tall(lab: Lab) -> Iterator[None]:
-    """A window in which everything is in sight: axe sees no colours of what is scrolled away."""
-    before = lab.page.viewport_size
-    assert before is not None
-    lab.page.set_viewport_size({"width": before["width"], "height": 20_000})
-    yield
-    lab.page.set_viewport_size(before)
-
-
-@pytest.fixture
 def classic_stage(browser: Browser, server: LabServer) -> Iterator[Stage]:
     """The same in Notebook 7."""
     context = browser.new_context(viewport={"width": VIEWPORT["width"], "height": 20_000})
@@ -137,7 +127,7 @@ def classic_stage(browser: Browser, server: LabServer) -> Iterator[Stage]:
     ],
 )
 def test_axe_finds_nothing_in_any_state_of_the_view_and_of_what_is_kept_whoever_sets_the_colours(
-    stage: Stage, tall: None, usual_look: None, themes: list[tuple[str, str | None]]
+    stage: Stage, usual_look: None, themes: list[tuple[str, str | None]]
 ) -> None:
     show_everything(stage)
     assert looked(stage.view, "live", WITHOUT_COLORS) == {}

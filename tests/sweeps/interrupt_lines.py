@@ -18,7 +18,7 @@ from vibe_jupyter.testing import ModelRequest, Reply, answer, call, say
 COUNT = 3_000
 ENDS_WITHIN = 10.0
 """Seconds that tell a hang."""
-CODE = "import time\nif injection.pressed: time.sleep(60)\nx = 1\nx"
+CODE = "import time\nif lines.current.pressed: time.sleep(60)\nx = 1\nx"
 """Goes on for long where the press before it was lost."""
 AGAIN = "speak again"
 PROMPT = "%%vibe --yes=run_code\nlook"
@@ -28,7 +28,7 @@ Line = tuple[str, int, int]
 def sweep(count: int, seed: int) -> Iterator[str]:
     chosen = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder, running_session(INSTALLED, Path(folder), script=_reply) as session:
-        session.wire.run("from tests.sweeps.line_injection import Injection")
+        session.wire.run("from tests.sweeps import line_injection as lines")
         for how in ({"allow_stdin": False}, {"allow_stdin": True}):
             wanted = count // 2 if how["allow_stdin"] else count - count // 2
             for line in _lines(session, how, wanted, chosen):
@@ -37,13 +37,13 @@ def sweep(count: int, seed: int) -> Iterator[str]:
 
 def _lines(session: Session, how: dict[str, bool], count: int, chosen: random.Random) -> list[Line]:
     """Where to press: once at each line, then at later turns."""
-    session.wire.run("injection = Injection(None)")
+    session.wire.run("lines.current = lines.Injection(None)")
     session.wire.cell(session.wire.send(PROMPT, **how))  # what is imported only once is not among the lines
     session.wire.run("%reload_ext vibe_jupyter")
-    session.wire.run("injection = Injection(None); injection.start()")
+    session.wire.run("lines.current.start()")
     session.wire.cell(session.wire.send(PROMPT, **how))
     lines = [
-        tuple(line) for line in json.loads(session.wire.run("import json; print(json.dumps(injection.lines))").text)
+        tuple(line) for line in json.loads(session.wire.run("import json; print(json.dumps(lines.current.lines))").text)
     ]
     firsts = [line for line in lines if line[2] == 1]
     later = [line for line in lines if line[2] > 1]
@@ -61,12 +61,12 @@ def _try(session: Session, line: Line, how: dict[str, bool]) -> Iterator[str]:
     wire = session.wire
     if line[0].startswith("app/"):
         wire.run("%reload_ext vibe_jupyter")  # the app is built again, in the prompt
-    wire.run(f"injection = Injection({line!r}); injection.start()")
+    wire.run(f"lines.current = lines.Injection({line!r}); lines.current.start()")
     began = time.monotonic()
     cell = wire.cell(wire.send(PROMPT, **how))
     took = time.monotonic() - began
     wire.seen.clear()
-    pressed = wire.run("import sys; sys.settrace(None); print(injection.pressed)").text == "True\n"
+    pressed = wire.run("import sys; sys.settrace(None); print(lines.current.pressed)").text == "True\n"
     name = f"{line[0]}:{line[1]} turn {line[2]}, stdin {how['allow_stdin']}"
     if pressed:
         yield from (f"{name}: {what}" for what in _wrong(cell, took))

@@ -27,6 +27,7 @@ class Injection:
         self.lines: list[Line] = []
         self.pressed = False
         self._inside = False
+        self._traced = PACKAGE if target is None else str(Path(PACKAGE, target[0]))
 
     def start(self) -> None:
         sys.settrace(self._on_call)
@@ -34,9 +35,9 @@ class Injection:
     def _on_call(self, frame: FrameType, _event: str, _argument: object) -> Callable[..., Any] | None:
         if frame.f_code is ENTRY:
             self._inside = True
-        if not self._inside or not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        return self._on_event
+        if self._inside and (frame.f_code is ENTRY or frame.f_code.co_filename.startswith(self._traced)):
+            return self._on_event
+        return None
 
     def _on_event(self, frame: FrameType, event: str, _argument: object) -> Callable[..., Any] | None:
         if event == "return" and frame.f_code is ENTRY:
@@ -54,3 +55,7 @@ class Injection:
             sys.settrace(None)
             signal.raise_signal(signal.SIGINT)
         return self._on_event
+
+
+current = Injection(None)
+"""The one in use. In a variable of the kernel, each line that it saw would be one of the values kept for undo."""
