@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
 from tests.app.conftest import CONFIG
+from tests.kernel.fork_server import CLIENT, kernel_command
 from tests.kernel.matrix import ROOT
 from vibe_jupyter.session.journal import FILE_NAME as JOURNAL
 from vibe_jupyter.session.journal import read_journal
@@ -25,7 +25,7 @@ from vibe_jupyter.testing import ModelRequest, Reply, ScriptedModel, answer, cal
 from vibe_jupyter.testing.scripted import Script
 
 COUNT = 200
-LATEST = 4.0
+LATEST = 1.0
 """Seconds of a run in which the kernel is killed."""
 GONE_WITHIN = 10.0
 """Seconds until no child is left."""
@@ -73,55 +73,50 @@ def _reply(request: ModelRequest) -> Reply:
 
 
 class Kernels:
-    """Forks of one process."""
+    """Each a fork of one process, which has imported what a kernel does until it has answered a prompt."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, folder: Path) -> tuple[int, BlockingKernelClient]:
         """A kernel that is ready; its process, and a client."""
         connection = str(folder / "connection.json")
         write_connection_file(connection, transport="ipc", ip=str(folder / "socket"))
         environment = {
+            **os.environ,
             "PYTHONPATH": str(ROOT),
             "VIBE_HOME": str(folder / "vibe"),
             "IPYTHONDIR": str(folder / "ipython"),
             "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
         }
-        asked = {"connection": connection, "folder": str(folder / "work"), "environment": environment}
-        print(json.dumps({**asked, "log": str(folder / "log")}), file=self._process.stdin, flush=True)
-        process = int(self.line())
+        command = [connection if word == "{connection_file}" else word for word in kernel_command()]
+        with (folder / "log").open("ab") as log:
+            self._started.append(
+                subprocess.Popen(
+                    command, cwd=folder / "work", env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            )
         client = BlockingKernelClient(connection_file=connection)
         client.load_connection_file()
         client.start_channels()
         client.wait_for_ready(timeout=READY_WITHIN)
-        return process, client
+        return int(run_cell(client, "print(__import__('os').getpid())")), client
 
-    def line(self) -> str:
-        """What the process says next."""
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+    def end(self) -> None:
+        """End those that still run."""
+        for process in self._started:
+            process.kill()
+            process.wait(GONE_WITHIN)
 
 
 @contextmanager
 def kernels() -> Iterator[Kernels]:
     """Kernels that start quickly."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.sweeps.zygote"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    forks = Kernels()
     try:
-        forks = Kernels(process)
-        assert forks.line() == "ready"
         yield forks
     finally:
-        process.kill()
-        with process:  # closes the pipes and waits
-            pass
+        forks.end()
 
 
 def make_folders(folder: Path, model: ScriptedModel) -> None:
@@ -199,7 +194,9 @@ def _children(folder: Path, process: int) -> list[str]:
     found: list[str] = []
     for one in psutil.process_iter():
         try:
-            if one.pid != process and one.status() != psutil.STATUS_ZOMBIE and one.cwd().startswith(str(folder)):
+            if one.pid == process or one.status() == psutil.STATUS_ZOMBIE or not one.cwd().startswith(str(folder)):
+                continue
+            if str(CLIENT) not in one.cmdline():  # that one stands for the kernel
                 found.append(f"{one.pid} {one.cmdline()}")
         except psutil.Error:
             continue
