@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import failure_text, left_out
-from tests.kernel.fork_server import kernels_on_path
+from tests.kernel.fork_server import kernels_on_path, share_servers
 from tests.reruns import RerunJudge
 from tests.shared_fixtures import SharedFixtures, is_in_browser
 from tests.tiers import choose_tier
@@ -64,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Where PYTHONDONTWRITEBYTECODE is set, each worker would compile all tests in each run: 7 s of CPU.
     sys.dont_write_bytecode = False
     config.pluginmanager.register(SharedFixtures())
+    if not hasattr(config, "workerinput"):  # of workers, each would start its own
+        share_servers()
     for plugin in (left_out, failure_text, RerunJudge()):
         config.pluginmanager.register(plugin)
     # Programs of the development packages (ripgrep) are beside this Python, also where nobody activated it.

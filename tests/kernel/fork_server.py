@@ -12,16 +12,18 @@ Tests of what is imported when start a kernel as users do (`AS_USERS_START_IT`).
 import ast
 import atexit
 import contextlib
+import fcntl
 import gc
+import hashlib
 import json
 import os
 import random
 import runpy
 import selectors
 import shlex
+import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("fork_client.py")
-START_WAIT = 60.0
-"""Seconds until the server must answer."""
 LARGEST_REQUEST = 1 << 20  # bytes
 PRELOADED = (
     "ipykernel.debugger",
@@ -84,6 +84,10 @@ OF_PROGRAM = (
 """What `vibe-jupyter` imports until it has run a notebook or answered a prompt."""
 OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nbconvert.preprocessors")
 """What nbconvert imports until it starts a kernel."""
+SERVERS = "VIBE_TEST_FORK_SERVERS"
+"""Names the folder of their addresses. One for all workers of a test run: to start one costs 1 to 2 s of CPU."""
+ALIVE = "alive"
+"""In that folder: servers read it, and end when nobody has it open to write."""
 OWN_PYTHON = "VIBE_TEST_PYTHON"
 """Names what a process takes for its Python, where that is not the server's (`python_by_fork`)."""
 OF_MCP_SERVER = (
@@ -137,33 +141,43 @@ def script_command(script: Path) -> list[str]:
     return [*_client(OF_MCP_SERVER), str(script)]
 
 
+def share_servers() -> None:
+    """Have the workers that this process starts ask the same servers as this one. They end when it does."""
+    folder = tempfile.mkdtemp(prefix="vibe-fork-")
+    os.environ[SERVERS] = folder
+    os.mkfifo(Path(folder, ALIVE))
+    os.open(Path(folder, ALIVE), os.O_RDWR)  # open as long as this process is there, however it ends
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
 @cache
 def _client(preloaded: tuple[str, ...]) -> list[str]:
     """What a server of processes with these modules is asked with, followed by what one is to run."""
-    folder = tempfile.mkdtemp(prefix="vibe-fork-")
-    address = str(Path(folder, "server"))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    # Its standard input is a pipe of ours: it ends when this process does, however that ends.
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.kernel.fork_server", address, *preloaded],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    assert server.stdout.readline() == b"ready\n", "the fork server did not start"
-
-    def end() -> None:
-        server.kill()
-        server.communicate()
-        with contextlib.suppress(OSError):
-            Path(address).unlink()
-            Path(folder).rmdir()
-
-    atexit.register(end)
+    if SERVERS not in os.environ:
+        share_servers()
+    folder = os.environ[SERVERS]
+    name = hashlib.sha256(repr((sys.executable, str(ROOT), preloaded)).encode()).hexdigest()[:8]
+    address = str(Path(folder, name))
+    with Path(folder, f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not Path(address).exists():
+            _start(address, preloaded, alive=str(Path(folder, ALIVE)))
     return [sys.executable, "-I", "-S", str(CLIENT), address]
+
+
+def _start(address: str, preloaded: tuple[str, ...], *, alive: str) -> None:
+    """Start a server, and wait until it answers. It may outlive this process: nobody waits for its end."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    ready, says = os.pipe()
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-m", "tests.kernel.fork_server", address, *preloaded],
+        environment,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 0, alive, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, says, 1)],
+    )
+    os.close(says)
+    with open(ready, "rb") as answer:
+        assert answer.readline() == b"ready\n", "the fork server did not start"
 
 
 def kernels_on_path(folder: Path) -> str:
