@@ -76,6 +76,30 @@ def test_what_a_copy_may_not_do_asks_with_the_reason_on_the_card_and_then_runs_f
     assert "in a copy" not in result(exploring)
 
 
+def test_a_library_that_is_edited_elsewhere_is_imported_in_a_copy_and_its_data_ask(tmp_path: Path) -> None:
+    library = tmp_path / "library" / "src"
+    (library / "mine").mkdir(parents=True)
+    (library / "mine" / "__init__.py").write_text("answer = 42\n")
+    (library / "mine" / "table.csv").write_text("a,b\n")
+    (tmp_path / "project").mkdir()
+    with running_session(INSTALLED, tmp_path / "project") as session:
+        session.wire.run(
+            f"{ON}\nimport sys\nsys.path.append({str(library)!r})\nos.environ['PYTHONPATH'] = {str(library)!r}"
+        )
+        session.model.will_reply(
+            call("run_code", code="import mine\nmine.answer"),
+            call("bash", command="python3 -c 'import mine, colorsys; print(mine.answer)'"),
+            call("run_code", code=f"open({str(library / 'mine' / 'table.csv')!r}).read()"),
+            say("Looked."),
+        )
+        session.run("%%vibe\nlook")
+    copy, command, data = session.model.requests[-1].tool_results
+    assert "in a copy of the kernel: nothing was changed\n42\n" in copy
+    assert command.startswith("returncode: 0, in a sandbox")
+    assert "42" in command
+    assert "a copy of the kernel may not read" in data
+
+
 def test_code_whose_names_are_to_stay_asks(exploring: Session) -> None:
     exploring.model.will_reply(call("run_code", code="kept_name = 1", keep=True), say("Denied."))
     exploring.run("%%vibe\nkeep it")

@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -63,3 +64,38 @@ def test_what_is_left_out_is_named_and_a_virtual_environment_is_not_where_python
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
     hidden = {os.path.relpath(path, tmp_path) for path in readable_paths(tmp_path).hidden}
     assert hidden == {"src/.env", ".git", ".venv/.env", "venv", "pipe"}
+
+
+@pytest.mark.parametrize("how", ["on the path", "installed to be edited"])
+def test_of_a_library_elsewhere_the_modules_are_read_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    library = tmp_path / "library"
+    for name in ("tool.py", "mine/__init__.py", "mine/__pycache__/a.cpython-311.pyc", "mine/deep/__init__.py"):
+        (library / name).parent.mkdir(exist_ok=True, parents=True)
+        (library / name).write_text("")
+    for name in ("data.csv", ".env", "mine/table.csv", "notes/a.py", "mine/.hidden/__init__.py"):
+        (library / name).parent.mkdir(exist_ok=True, parents=True)
+        (library / name).write_text("x")
+    (tmp_path / "key").write_text("x")
+    (library / "linked.py").symlink_to(tmp_path / "key")
+    (tmp_path / "project").mkdir()
+    if how == "on the path":
+        monkeypatch.syspath_prepend(library)
+    else:
+        finder = ModuleType("__editable___mine_finder")
+        finder.MAPPING = {"mine": str(library / "mine")}  # type: ignore[attr-defined]  # as setuptools writes it
+        monkeypatch.setitem(sys.modules, finder.__name__, finder)
+    paths = readable_paths(tmp_path / "project")
+    below = {os.path.relpath(path, library) for path in paths.readable if Path(path).is_relative_to(library)}
+    of_package = {"mine/__init__.py", "mine/__pycache__/a.cpython-311.pyc", "mine/deep/__init__.py"}
+    assert below == of_package | ({"tool.py"} if how == "on the path" else set())
+    assert paths.listable[0] == str(tmp_path / "project")
+
+
+def test_a_home_on_the_path_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "project").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert str(tmp_path / "mine.py") not in readable_paths(tmp_path / "project").readable

@@ -93,7 +93,7 @@ def confine(confinement: Confinement, parent: int, report: int) -> Confined:
 
 def _lay_over_project(confinement: Confinement, rules: PathRules) -> ProjectOverlay:
     """The rules that are there already are for the files below it."""
-    (project,) = confinement.paths.listable
+    project = confinement.paths.listable[0]
     overlay = lay_over(project, confinement.paths.hidden, min(MOST_WRITTEN, confinement.memory // 2))
     rules.allow_reading([f"/proc/self/fd/{overlay.changed}"])
     rules.allow_writing([project, os.devnull], runs=False)

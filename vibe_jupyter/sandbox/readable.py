@@ -1,5 +1,6 @@
-"""What the copy may read: the system, Python, and the project without its protected files."""
+"""What the copy may read: the system, Python, the project without its protected files, and modules from elsewhere."""
 
+import importlib.machinery
 import os
 import sys
 import sysconfig
@@ -13,6 +14,8 @@ from vibe_jupyter.sandbox.landlock import lies_in
 
 MOST_ENTRIES: Final = 20_000
 """Files and folders of a project that are looked through for protected ones, each time."""
+MOST_IMPORTABLE: Final = 5_000
+"""Files and folders of a library that lies elsewhere. Of a larger one nothing is readable."""
 _LEFT_OUT: Final = frozenset({".git", "node_modules", ".venv", "venv"})
 """Folders that no analysis reads, or that are read as part of Python."""
 _SYSTEM: Final = (
@@ -25,6 +28,7 @@ _SYSTEM: Final = (
 )
 _PROGRAMS: Final = (*("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/libexec"), *("/bin", "/sbin"))
 _OF_PYTHON: Final = ("lib", "lib64", "share", "include", "pyvenv.cfg")
+_MODULES: Final = tuple(importlib.machinery.all_suffixes())
 _PACKAGES: Final = ("site-packages", "dist-packages")
 
 
@@ -37,6 +41,7 @@ class ReadablePaths(NamedTuple):
 
     readable: tuple[str, ...]
     listable: tuple[str, ...]
+    """The project first."""
     hidden: tuple[str, ...] = ()
     """What lies in the project and may not be read: protected files, pipes, folders as a whole."""
 
@@ -53,7 +58,10 @@ def readable_paths(project: Path) -> ReadablePaths:
         raise ProjectNotReadable("the project lies in a folder of the system or of Python")
     walk = _Walk({os.path.realpath(path) for path in around})
     parts, whole = walk.below(root)
-    return ReadablePaths((*around, *([root] if whole else parts)), (root,), tuple(walk.hidden))
+    libraries = [folder for folder in _import_folders() if not any(lies_in(folder, one) for one in (*around, root))]
+    modules = [file for folder in libraries for file in _modules_below(folder, (*around, root))]
+    readable = (*around, *([root] if whole else parts), *modules)
+    return ReadablePaths(readable, (root, *libraries), tuple(walk.hidden))
 
 
 def program_folders(path: str) -> tuple[str, ...]:
@@ -78,6 +86,38 @@ def _python_paths() -> Iterator[str]:
     yield from (entry for entry in sys.path if os.path.basename(entry.rstrip("/")) in _PACKAGES)
     yield str(Path(__file__).parents[1])
     yield from matplotlib_paths()
+
+
+def _import_folders() -> list[str]:
+    """Where modules are looked for, with those of packages that are installed to be edited; not in all of a home."""
+    finders = [module for name, module in sys.modules.items() if name.startswith("__editable__")]
+    mapped = (path for finder in finders for path in getattr(finder, "MAPPING", {}).values())  # as setuptools has them
+    folders = {os.path.realpath(entry) for entry in (*sys.path, *mapped) if os.path.isdir(entry)}
+    home = os.path.realpath(Path.home())
+    return sorted(folder for folder in folders if not lies_in(home, folder))
+
+
+def _modules_below(folder: str, known: Collection[str]) -> list[str]:
+    """The modules of a library, and those of its packages. Its data are as those of any folder outside of the project.
+
+    Args:
+        known: folders that are looked through elsewhere.
+    """
+    files: list[str] = []
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        below = {name: os.path.join(place, name) for name in folders}
+        folders[:] = [name for name, path in below.items() if path not in known and _is_package(name, path)]
+        seen += len(folders) + len(names)
+        if seen > MOST_IMPORTABLE:
+            return []
+        modules = (os.path.join(place, name) for name in names if name.endswith(_MODULES) and not is_secret_name(name))
+        files += [path for path in modules if not os.path.islink(path)]
+    return files
+
+
+def _is_package(name: str, path: str) -> bool:
+    return name == "__pycache__" or (name.isidentifier() and os.path.isfile(os.path.join(path, "__init__.py")))
 
 
 class _Walk:
