@@ -207,6 +207,7 @@ before = asker.ask("hello", dict())["result"]["path"]
 after = before
 end = time.monotonic() + 10
 while after == before and time.monotonic() < end:
+    time.sleep(0.05)  # the page has to be free for the new name
     after = asker.ask("hello", dict())["result"]["path"]
 print(after)
 """

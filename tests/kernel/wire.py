@@ -48,6 +48,9 @@ class Wire:
         self.manager = manager
         self.client = client
         self.seen: list[Message] = []
+        self._looked = 0
+        """So many of these were looked at for what is over: a kernel that many tests share says thousands."""
+        self._over: set[str] = set()
         self._replies: dict[str, Message] = {}
 
     def wait_until_ready(self) -> None:
@@ -65,7 +68,12 @@ class Wire:
             with suppress(queue.Empty):
                 while not self.is_idle(asked[-1]):
                     self.seen.append(self.client.get_iopub_msg(timeout=HEARD_WAIT))
+        self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing of what was seen."""
         self.seen.clear()
+        self._looked = 0
 
     def send(self, code: str, **more: Any) -> str:
         return self.client.execute(code, **more)
@@ -104,10 +112,11 @@ class Wire:
         return [message for message in self.seen if message["parent_header"].get("msg_id") == request]
 
     def is_idle(self, request: str) -> bool:
-        return any(
-            message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
-            for message in self.of(request)
-        )
+        for message in self.seen[self._looked :]:
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                self._over.add(message["parent_header"].get("msg_id", ""))
+        self._looked = len(self.seen)
+        return request in self._over
 
     def printed(self, request: str) -> str:
         return "".join(message["content"]["text"] for message in self.of(request) if message["msg_type"] == "stream")
