@@ -159,10 +159,11 @@ class Expert:
             if token.type == tokenize.STRING and " " not in token.string:
                 words = _WORD.findall(token.string)
                 yield from (word for word in words if word not in told and not self.libraries(word))
-            elif token.type == tokenize.NUMBER:
+            elif token.type == tokenize.NUMBER or (token.type == tokenize.NAME and self._is_new(token.string, told)):
                 yield token.string
-            elif token.type == tokenize.NAME and token.string not in told and not self._is_common(token.string):
-                yield token.string
+
+    def _is_new(self, word: str, told: str) -> bool:
+        return word not in told and not self._is_common(word)
 
     def _is_common(self, word: str) -> bool:
         return keyword.iskeyword(word) or hasattr(builtins, word) or self.libraries(word)
