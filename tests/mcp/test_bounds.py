@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.mcp.conftest import PATIENCE
+from tests.mcp.conftest import BROKEN, PATIENCE
 
 ROOT = Path(__file__).parents[2]
 GROWTH = 48 * 1024
@@ -13,7 +13,6 @@ GROWTH = 48 * 1024
 MEASURED = """
 import asyncio, os, resource, sys
 from pathlib import Path
-from tests.mcp.conftest import BROKEN
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
@@ -25,7 +24,7 @@ def peak():
 async def main():
     servers = ServerPool(Path.cwd(), os.environ)
     modes = ("fine", "endless line", "huge answer", "hangs at call", "floods stdout")  # the last one keeps us busy
-    programs = {mode: ServerProgram((sys.executable, str(BROKEN), mode)) for mode in modes}
+    programs = {mode: ServerProgram((sys.executable, sys.argv[1], mode)) for mode in modes}
     servers.declare([ToolServer(mode, program, startup_timeout=60) for mode, program in programs.items()])
     assert await servers.start(modes) == []
     fine = servers.get("fine")
@@ -53,7 +52,12 @@ asyncio.run(main())
 
 def test_what_never_ends_is_not_kept(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED], capture_output=True, text=True, cwd=ROOT, timeout=2 * PATIENCE, check=False
+        [sys.executable, "-c", MEASURED, BROKEN],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=2 * PATIENCE,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr
