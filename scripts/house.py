@@ -19,6 +19,9 @@ MOST_METHODS = 20
 EMPTY_WORDS = frozenset({"get", "do", "data", "info", "handle", "process", "perform", "the", "a", "it"})
 """Words that say nothing: a name of one other word beside them is a name of one word."""
 
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""Fields of a statement that hold others."""
+
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -46,6 +49,8 @@ class House:
     classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     methods: dict[str, int] = field(default_factory=dict[str, int])
     imports: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    syntax: dict[str, ast.Module] = field(default_factory=dict[str, ast.Module])
+    """Each module by its path in the package."""
 
 
 def read_house(root: Path) -> House:
@@ -55,10 +60,11 @@ def read_house(root: Path) -> House:
     for module, path in paths.items():
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
+        house.syntax[path.relative_to(root / PACKAGE).as_posix()] = tree
         house.lines[module] = len(text.splitlines())
         house.imports[module] = set(_imported_modules(tree, module, set(paths)))
         house.functions.extend(_functions_in(tree, module, is_method=False))
-        for node in ast.walk(tree):
+        for node in _parts_below(tree):
             if isinstance(node, ast.ClassDef):
                 count = len({part.name for part in node.body if isinstance(part, AnyFunction)})
                 house.methods[f"{module}.{node.name}"] = count
@@ -75,7 +81,7 @@ def _module_name(path: Path, root: Path) -> str:
 
 def _functions_in(node: ast.AST, place: str, *, is_method: bool) -> Iterator[FunctionName]:
     seen: set[str] = set()
-    for part in ast.iter_child_nodes(node):
+    for part in _parts_of(node):
         match part:
             case ast.ClassDef():
                 yield from _functions_in(part, f"{place}.{part.name}", is_method=True)
@@ -92,7 +98,7 @@ def _functions_in(node: ast.AST, place: str, *, is_method: bool) -> Iterator[Fun
 
 def _imported_modules(tree: ast.Module, module: str, known: set[str]) -> Iterator[str]:
     """What a module imports of the package when it is run, in functions too; not what only type checkers read."""
-    for node in _run_nodes(tree):
+    for node in _run_parts(tree):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -104,12 +110,24 @@ def _imported_modules(tree: ast.Module, module: str, known: set[str]) -> Iterato
                 yield found
 
 
-def _run_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    for part in ast.iter_child_nodes(node):
+def _parts_below(node: ast.AST) -> Iterator[ast.AST]:
+    for part in _parts_of(node):
+        yield part
+        yield from _parts_below(part)
+
+
+def _run_parts(node: ast.AST) -> Iterator[ast.AST]:
+    for part in _parts_of(node):
         if isinstance(part, ast.If) and isinstance(part.test, ast.Name) and part.test.id == "TYPE_CHECKING":
             continue
         yield part
-        yield from _run_nodes(part)
+        yield from _run_parts(part)
+
+
+def _parts_of(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in it, with what holds others: no function, class or import stands in an expression."""
+    for block in _BLOCKS:
+        yield from getattr(node, block, ())
 
 
 def import_circles(imports: dict[str, set[str]]) -> list[list[str]]:

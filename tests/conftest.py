@@ -26,7 +26,7 @@ REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 PURE = frozenset({"agent", "bridge", "config", "session"})
 """Folders whose tests talk to no kernels, pages, programs or servers of other projects."""
-ON_ONE_WORKER = frozenset({"gateway", "headless", "llm", "mcp_server"})
+ON_ONE_WORKER = frozenset({"gateway", "headless", "llm", "mcp", "mcp_server"})
 """Folders whose tests share what each worker would start anew: gateways, kernels, SDKs, processes that fork."""
 IN_SECOND_PAGE = frozenset(
     [
@@ -105,20 +105,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     A test that failed may be run again (`--reruns` in the Makefile) only where other processes take part in it.
     """
+    order: dict[pytest.Item, tuple[bool, bool]] = {}
     for item in items:
-        if is_in_browser(item):
+        in_browser = is_in_browser(item)
+        if in_browser:
             item.add_marker(pytest.mark.xdist_group("browser 2" if item.path.stem in IN_SECOND_PAGE else "browser"))
-        folder = item.path.relative_to(REQUIREMENTS.parent).parts[0]
-        if folder in ON_ONE_WORKER and item.get_closest_marker("xdist_group") is None:
+        folder = _folder_of(item.path)
+        in_group = in_browser or item.get_closest_marker("xdist_group") is not None
+        if folder in ON_ONE_WORKER and not in_group:
             item.add_marker(pytest.mark.xdist_group(folder))
+            in_group = True
         if folder in PURE:
             item.add_marker(pytest.mark.flaky(reruns=0))
-    items.sort(key=lambda item: (not is_in_browser(item), item.get_closest_marker("xdist_group") is None))
+        order[item] = (not in_browser, not in_group)
+    items.sort(key=order.__getitem__)
+
+
+@cache
+def _folder_of(path: Path) -> str:
+    return path.relative_to(REQUIREMENTS.parent).parts[0]
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay to the end: each look through all that lives would cost a third of a second for them."""
-    gc.collect()
+    """Thousands of tests stay to the end: each look through all that lives would cost a third of a second for them.
+
+    So would one here, to free little.
+    """
     gc.freeze()
     gc.enable()
 

@@ -20,6 +20,8 @@ def pytest_configure(config):
     for plugin in (failure_text, reruns.RerunJudge()):
         config.pluginmanager.register(plugin)
 """
+PLUGIN_OPTIONS = ("-p", "xdist.plugin", "-p", "pytest_rerunfailures")
+"""All others cost half of the time of such a run."""
 SECOND_TRY = """
 from pathlib import Path
 
@@ -40,8 +42,9 @@ def run(folder: Path, text: str, *options: str) -> tuple[int, str]:
     (folder / "test_one.py").write_text(text, encoding="utf-8")
     (folder / "conftest.py").write_text(PLUGINS, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "."]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PLUGIN_OPTIONS, *options, "."]
     environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "CI": "1"}  # where pytest shortens nothing
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     ended = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
     )

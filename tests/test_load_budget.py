@@ -14,6 +14,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
+from tests.tiers import further
 from vibe_jupyter.safe_imports import without_collections
 
 ROOT = Path(__file__).parents[1]
@@ -132,7 +133,9 @@ model.__exit__(None, None, None)
 """
 
 
-@pytest.mark.parametrize("declared", [0, 20], ids=["no server declared", "20 servers that are not accepted"])
+@pytest.mark.parametrize(
+    "declared", [further(0, id="no server declared"), pytest.param(20, id="20 servers that are not accepted")]
+)
 def test_a_run_that_starts_no_mcp_server_imports_nothing_that_speaks_to_one(tmp_path: Path, declared: int) -> None:
     (tmp_path / "vibe").mkdir()
     entry = '[[mcp_servers]]\nname = "many{}"\ntransport = "stdio"\ncommand = "no-such-program"\n'

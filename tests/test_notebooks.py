@@ -15,6 +15,7 @@ SHOWN_ELSEWHERE = "trust.ipynb"
 """With somebody there, in tests/sandbox/test_trust_notebook.py."""
 
 
+@pytest.mark.usefixtures("forked_kernels")
 @pytest.mark.requirement("project.notebooks.executable")
 @pytest.mark.parametrize(
     "path",

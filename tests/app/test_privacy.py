@@ -11,8 +11,8 @@ from tests.app.conftest import Session, running_session
 from tests.app.planted_values import BINDS, FAILS, IMPORTS, SHOWS, PlantedValues, plant
 from tests.app.prompt_sessions import file
 from tests.kernel.matrix import INSTALLED
+from tests.kernel.test_execution import PIXEL
 from tests.kernel.wire import WAIT
-from tests.mcp.asking_server import PIXEL
 from tests.mcp_server.conftest import serve
 from tests.mcp_server.outsider import Outsider, over_http, text
 from tests.notebook.page import Page, PageCell

@@ -7,17 +7,20 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
-from pypdf import PdfReader
 
 from tests.browser.contrasts import CONTRASTS
 from tests.browser.cut import CUT
 from tests.tiers import further
 from tests.ui.runs import kept
 from tests.ui.scenes import ENDS
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 pytestmark = pytest.mark.browser
 
@@ -62,7 +65,9 @@ def paper(browser: Browser, exported: Path) -> Iterator[Page]:
     page.close()
 
 
-def printed(page: Page) -> PdfReader:
+def printed(page: Page) -> "PdfReader":
+    from pypdf import PdfReader
+
     return PdfReader(io.BytesIO(page.pdf(format="A4")))
 
 

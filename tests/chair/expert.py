@@ -137,15 +137,18 @@ class Expert:
             if isinstance(value, bool):
                 continue
             for one in cast("list[object]", value if isinstance(value, list) else [value]):
-                words = self._words_of_code(str(one)) if name in CODE_ARGUMENTS else _WORD.findall(str(one))
+                words = self._words_of_code(str(one), told) if name in CODE_ARGUMENTS else _WORD.findall(str(one))
                 yield from (
                     f"{word} ({call.name}.{name})"
                     for word in words
                     if len(word) >= LEAST and word not in told and word not in self._own
                 )
 
-    def _words_of_code(self, code: str) -> Iterator[str]:
-        """Names, numbers and texts of code that are neither Python's, a library's nor bound by the expert itself."""
+    def _words_of_code(self, code: str, told: str) -> Iterator[str]:
+        """Names, numbers and texts of code that are neither Python's, a library's nor bound by the expert itself.
+
+        What was told may be left out, so that no library need be imported for it.
+        """
         try:
             tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
         except (tokenize.TokenError, IndentationError):
@@ -154,9 +157,13 @@ class Expert:
         self._own.update(_bound_names(tokens))
         for token in tokens:
             if token.type == tokenize.STRING and " " not in token.string:
-                yield from (word for word in _WORD.findall(token.string) if not self.libraries(word))
-            elif token.type == tokenize.NUMBER or (token.type == tokenize.NAME and not self._is_common(token.string)):
+                words = _WORD.findall(token.string)
+                yield from (word for word in words if word not in told and not self.libraries(word))
+            elif token.type == tokenize.NUMBER or (token.type == tokenize.NAME and self._is_new(token.string, told)):
                 yield token.string
+
+    def _is_new(self, word: str, told: str) -> bool:
+        return word not in told and not self._is_common(word)
 
     def _is_common(self, word: str) -> bool:
         return keyword.iskeyword(word) or hasattr(builtins, word) or self.libraries(word)

@@ -26,7 +26,22 @@ TOKEN = 4
 """Characters of a token, by which all of this counts."""
 BUDGETS = {"fixed": 3_000, "report": 1_500, "result": 8_000}
 """Tokens of system prompt and schemas, and of a report; characters of one result."""
-_LIBRARIES = ("pandas", "numpy", "matplotlib.pyplot", "sklearn.model_selection", "sklearn.ensemble")
+_LIBRARIES = (
+    "pandas",
+    "pandas.api.typing",
+    "numpy",
+    "matplotlib.pyplot",
+    "sklearn.model_selection",
+    "sklearn.ensemble",
+)
+_WORDS = frozenset(
+    [
+        *("month", "score", "column", "index", "columns", "DataFrame", "year"),
+        *("plot", "xlabel", "ylabel", "axis", "numeric_only", "ascending", "include"),
+        *(part for name in _LIBRARIES for part in name.split(".")),
+    ]
+)
+"""Of the libraries too: names of parameters, and what needs no import to be known."""
 _REPORT = re.compile(r"<notebook>.*?</notebook>", re.DOTALL)
 
 
@@ -198,19 +213,15 @@ def worst_of(sittings: Sequence[Sitting]) -> bool:
 @cache
 def is_of_library(word: str) -> bool:
     """Whether it is a name in a library that the jobs use."""
-    return word in _library_words()
+    return word in _WORDS or any(word in _words_of_library(name) for name in _LIBRARIES)  # imports no more than it must
 
 
 @cache
-def _library_words() -> frozenset[str]:
-    words = {"month", "score", "column", "index", "columns", "DataFrame", "year"}
-    for name in _LIBRARIES:
-        words.update(name.split("."))
-        module = importlib.import_module(name)
-        for public in dir(module):
-            words.add(public)
-            if isinstance(getattr(module, public), type):
-                words.update(dir(getattr(module, public)))
-    words.update(dir(importlib.import_module("pandas.core.groupby").DataFrameGroupBy))
-    words.update(("plot", "xlabel", "ylabel", "axis", "numeric_only", "ascending", "include"))
+def _words_of_library(name: str) -> frozenset[str]:
+    words = set(name.split("."))
+    module = importlib.import_module(name)
+    for public in dir(module):
+        words.add(public)
+        if isinstance(getattr(module, public), type):
+            words.update(dir(getattr(module, public)))
     return frozenset(words)

@@ -7,13 +7,17 @@ from tests.chair.cases import Names
 from tests.chair.cleaning import changed_table
 from tests.chair.expert import Expert, Script, Seen, do
 from tests.chair.models import failing_merge
-from tests.chair.sitting import Sitting, is_of_library, worst_of
+from tests.chair.sitting import Sitting, worst_of
+from tests.on_use import OnUse
 from vibe_jupyter.testing import Call, ModelRequest, ScriptedModel, call, say
 from vibe_jupyter.testing.recording import RecordingModel
 
 pytestmark = pytest.mark.xdist_group("chair")
 
+pd = OnUse("pandas")
 
+
+@pytest.mark.usefixtures("forked_kernels")
 @pytest.mark.parametrize("jobs", [("c",), ("f1", "f2")], ids=["a merge that fails", "a table that the user changed"])
 def test_an_expert_who_knows_only_what_it_was_sent_needs_no_request_too_many(
     jobs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -35,7 +39,7 @@ def _invented(one: Call) -> list[str]:
     def script(_seen: Seen) -> Script:
         yield do("", one)
 
-    expert = Expert(is_of_library)
+    expert = Expert(lambda word: hasattr(pd.DataFrame, word))
     expert.begin(script)
     expert.reply(ModelRequest({"messages": [{"role": "user", "content": "look at told_name"}]}, {}))
     return expert.invented

@@ -54,13 +54,20 @@ UNSHIPPED = re.compile(
 
 
 @cache
-def texts(name: str) -> tuple[tuple[int, str], ...]:
+def content_of(name: str) -> str:
+    """All of a file."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@cache
+def words_of(name: str) -> str:
+    """All of its words."""
+    return plain(content_of(name))
+
+
+def texts(name: str) -> Iterator[tuple[int, str]]:
     """The first line and the text of each piece that people read: all of it, or comments and strings of code."""
-    return tuple(_texts(name))
-
-
-def _texts(name: str) -> Iterator[tuple[int, str]]:
-    content = (ROOT / name).read_text(encoding="utf-8")
+    content = content_of(name)
     if name.endswith(".ipynb"):
         for number, cell in enumerate(json.loads(content)["cells"], 1):
             yield number, "".join(cell["source"])
@@ -86,11 +93,13 @@ def python_texts(content: str) -> Iterator[tuple[int, str]]:
 
 def plain(text: str) -> str:
     """The words alone, whatever line ends, quotes and comment signs stand between them."""
-    return re.sub(r"(?:\\n|[\s#\"*]|//)+", " ", text)
+    return re.sub(r"(?:\\n|\\\n|[\s#\"*]|//)+", " ", text)
 
 
 def found(name: str, pattern: re.Pattern[str]) -> list[str]:
     """Where it occurs, with some of the text around it."""
+    if name.endswith(".py") and not pattern.search(words_of(name)):
+        return []  # nor is it in any piece: code is taken apart slowly
     out: list[str] = []
     for first, text in texts(name):
         words = plain(text)

@@ -312,6 +312,7 @@ def main(address: str, *preloaded: str) -> None:
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
     gc.collect()
+    gc.freeze()  # a child that collects walks only what is its own, and copies no page of what it shares with us
     server = _Server(address)
     print("ready", flush=True)
     sys.argv = server.serve()

@@ -20,7 +20,7 @@ def main() -> None:
     params.n_ctx, params.n_parallel = settings["context"] * settings["conversations"], settings["conversations"]
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.use_jinja, params.chat_template = bool(settings["template"]), settings["template"]
-    params.ui = False
+    params.ui, params.fit_params = False, False  # the second: it loads the model twice
     server = xllamacpp.Server(params)  # answers 503 until the model is loaded, then returns
     if settings["once"]:
         print(server.handle_completions({"prompt": "One, two,", "max_tokens": 1})["object"])

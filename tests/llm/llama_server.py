@@ -4,9 +4,9 @@
 
 The package `xllamacpp` carries the whole server, built for every x86-64 CPU with AVX2 (Intel since 2013, AMD since
 2015) and for every 64-bit ARM one. The model (SmolLM2-135M) knows no tools by itself. The chat template beside this
-file shows it two calls, and after "Run this code: …" it makes one more. It leaves out the report of the notebook, most
-of the system prompt and the tools' schemas, too much for so small a model: a hundred tokens take a second. The
-tests look at the form of its answers, never at what they say.
+file shows it two calls, and after "Run this code: …" it makes one more. It leaves out the report of the notebook, the
+system prompt and the tools' schemas, too much for so small a model: a hundred tokens take a second, which what begins
+alike takes once. The tests look at the form of its answers, never at what they say.
 """
 
 import functools
@@ -41,6 +41,8 @@ CONVERSATIONS = 2
 """At the same time."""
 PORT = 8080
 """Where llama-server listens unless configured otherwise."""
+CALL = 40
+"""Tokens that one of its calls fits into: each takes as long as two of a prompt."""
 START = 60.0
 """Seconds the server may take to load the model on a busy machine."""
 _INSTALL = 600  # seconds
@@ -56,7 +58,7 @@ class LlamaServer:
     process: subprocess.Popen[bytes]
     url: str
 
-    def model(self, *, key: str | None = KEY, max_tokens: int = 64) -> Model:
+    def model(self, *, key: str | None = KEY, max_tokens: int = CALL) -> Model:
         """Its model, as the product knows it."""
         server = Server(name="llamacpp", api_base=self.url, api_key=key)
         return Model(server=server, name="smollm2", alias="smollm2", temperature=0.0, max_tokens=max_tokens)

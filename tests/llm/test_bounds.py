@@ -2,8 +2,10 @@
 
 import asyncio
 import gzip
+import struct
 import subprocess
 import sys
+import zlib
 
 import pytest
 
@@ -105,8 +107,23 @@ def pieces_of(name: str) -> tuple[list[bytes], tuple[str, ...]]:
         return [b"data: " + b"a" * 2**20] * 64, ()
     if name == "deltas":
         return [b'data: {"choices":[{"delta":{"content":"' + b"a" * 2**20 + b'"}}]}\n\n'] * 64, ()
-    bomb = gzip.compress(b"a" * (256 * 2**20), 9)
-    return [bomb], ("Content-Encoding: gzip",)
+    return [bomb(256)], ("Content-Encoding: gzip",)
+
+
+def bomb(mebibytes: int) -> bytes:
+    """So much of one letter, packed: the same piece again and again, of which each stands alone."""
+    content = b"a" * 2**20
+    packer = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    piece = packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH)
+    check = 0
+    for _ in range(mebibytes):
+        check = zlib.crc32(content, check)
+    head = gzip.compress(b"")[:10]
+    return head + piece * mebibytes + packer.flush() + struct.pack("<LL", check, mebibytes << 20)
+
+
+def test_the_bomb_is_what_it_says():
+    assert gzip.decompress(bomb(2)) == b"a" * 2**21
 
 
 @pytest.mark.parametrize("name", ["line", "deltas", "bomb"])

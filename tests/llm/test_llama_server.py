@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from tests.agent.conftest import one
 from tests.app.conftest import running_session
 from tests.kernel.matrix import INSTALLED
-from tests.llm.llama_server import CONTEXT, KEY, START, LlamaServer, started, why_left_out
+from tests.llm.llama_server import CALL, CONTEXT, KEY, START, LlamaServer, started, why_left_out
 from tests.llm.support import ask, client, failure_of, user
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import TurnLimit
@@ -245,7 +245,7 @@ def test_a_prompt_in_a_notebook_runs_what_a_real_model_calls(server: LlamaServer
         provider = "llamacpp"
         alias = "real"
         temperature = 0
-        max_tokens = 64
+        max_tokens = {CALL}
     """
     assert server.url.endswith(":8080/v1")
     with running_session(INSTALLED, tmp_path) as session:

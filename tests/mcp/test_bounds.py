@@ -4,8 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.mcp.conftest import PATIENCE
-from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT
+from tests.mcp.conftest import BROKEN, PATIENCE
 
 ROOT = Path(__file__).parents[2]
 GROWTH = 48 * 1024
@@ -14,10 +13,10 @@ GROWTH = 48 * 1024
 MEASURED = """
 import asyncio, os, resource, sys
 from pathlib import Path
-from tests.mcp.conftest import BROKEN
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -25,7 +24,7 @@ def peak():
 async def main():
     servers = ServerPool(Path.cwd(), os.environ)
     modes = ("fine", "endless line", "huge answer", "hangs at call", "floods stdout")  # the last one keeps us busy
-    programs = {mode: ServerProgram((sys.executable, str(BROKEN), mode)) for mode in modes}
+    programs = {mode: ServerProgram((sys.executable, sys.argv[1], mode)) for mode in modes}
     servers.declare([ToolServer(mode, program, startup_timeout=60) for mode, program in programs.items()])
     assert await servers.start(modes) == []
     fine = servers.get("fine")
@@ -43,6 +42,7 @@ async def main():
                 await one.request(lambda client: client.call_tool("echo", {"text": "x" * 2**20}), timeout=0.01)
             except ServerError:
                 pass
+    print(MESSAGE_LIMIT)
     print(peak() - before)
     await servers.close()
 
@@ -52,10 +52,16 @@ asyncio.run(main())
 
 def test_what_never_ends_is_not_kept(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED], capture_output=True, text=True, cwd=ROOT, timeout=2 * PATIENCE, check=False
+        [sys.executable, "-c", MEASURED, BROKEN],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=2 * PATIENCE,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("larger than 4 MiB") == 2
-    assert int(done.stdout) < GROWTH
-    assert MESSAGE_LIMIT == 4 * 2**20
+    limit, grown = map(int, done.stdout.split())
+    assert grown < GROWTH
+    assert limit == 4 * 2**20

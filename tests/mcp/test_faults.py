@@ -13,7 +13,6 @@ from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolS
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import ServerPool
 
-GOOD = forked(BROKEN, "fine")
 SHORT = 1.0
 """Seconds a call is given that will not be answered."""
 SLACK = 5.0
@@ -45,7 +44,7 @@ def each(*modes: str) -> pytest.MarkDecorator:
 
 async def both(new_servers: NewServers, broken: ToolServer) -> tuple[ServerPool, list[str]]:
     """The broken server and a good one, started together."""
-    servers = await new_servers(broken, declared("good", GOOD))
+    servers = await new_servers(broken, declared("good", forked(BROKEN, "fine")))
     problems = await servers.start(["broken", "good"])
     assert await call(connection(servers, "good"), "echo", text="here") == "here"
     return servers, problems

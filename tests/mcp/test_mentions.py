@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.asking_server import PIXEL
 from tests.mcp.bench import McpBench, all_of, asking_at, asking_over_http, mcp_bench, one
+from tests.mcp.test_odd_answers import PIXEL
 from vibe_jupyter.files.truncation import kept_file
 from vibe_jupyter.mcp.server_requests import RESOURCE_LIMIT, RESOURCES
 from vibe_jupyter.protocol import Notice, RunFinished, ToolFinished

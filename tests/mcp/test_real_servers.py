@@ -10,22 +10,26 @@ from contextlib import contextmanager, suppress
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from mcp_types import ElicitRequestParams, ElicitResult, ErrorData, ListRootsResult, Root
 from pydantic import FileUrl
 
 from tests.mcp import real_servers
 from tests.mcp.conftest import HERE, PATIENCE, call, connection, declared, until
+from tests.on_use import OnUse
 from tests.tiers import further
 from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OfferedFeature, RefuseAllHooks
 
+if TYPE_CHECKING:
+    import mcp_types as types
+
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("real mcp servers")]
 
+sdk = OnUse("mcp_types")
 NEWER, OLDER = "2026-07-28", "2025-11-25"
 
 
@@ -40,12 +44,12 @@ class Everything(RefuseAllHooks):
     def offers(self) -> frozenset[OfferedFeature]:
         return frozenset({"elicitation", "sampling", "roots"})
 
-    async def elicit(self, server: str, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def elicit(self, server: str, params: "types.ElicitRequestParams") -> "types.ElicitResult | types.ErrorData":
         self.asked.append(f"{server}: {params.message}")
-        return ElicitResult(action="decline")
+        return sdk.ElicitResult(action="decline")
 
-    async def roots(self) -> ListRootsResult | ErrorData:
-        return ListRootsResult(roots=[Root(uri=FileUrl(self._root.as_uri()))])
+    async def roots(self) -> "types.ListRootsResult | types.ErrorData":
+        return sdk.ListRootsResult(roots=[sdk.Root(uri=FileUrl(self._root.as_uri()))])
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,19 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.mcp_server.outsider import Outsider, over_http, text
-from vibe_jupyter.mcp_server.http import MAX_BODY, HttpServer
-from vibe_jupyter.mcp_server.server import mcp_server
+from tests.on_use import OnUse
 from vibe_jupyter.protocol import TextPart, ToolMessage, ToolSpec
+
+if TYPE_CHECKING:
+    from vibe_jupyter.mcp_server.http import HttpServer
+
+http_server = OnUse("vibe_jupyter.mcp_server.http")
+tools_server = OnUse("vibe_jupyter.mcp_server.server")
 
 WAIT = 20.0
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
@@ -37,12 +43,12 @@ class Echo:
 
 
 @contextmanager
-def listening(calls: Echo) -> Iterator[HttpServer]:
+def listening(calls: Echo) -> "Iterator[HttpServer]":
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    server = HttpServer()
-    asyncio.run_coroutine_threadsafe(server.start(mcp_server(calls, version="1")), loop).result(WAIT)
+    server = http_server.HttpServer()
+    asyncio.run_coroutine_threadsafe(server.start(tools_server.mcp_server(calls, version="1")), loop).result(WAIT)
     try:
         yield server
     finally:
@@ -58,25 +64,25 @@ def calls() -> Echo:
 
 
 @pytest.fixture(scope="module")
-def server(calls: Echo) -> Iterator[HttpServer]:
+def server(calls: Echo) -> "Iterator[HttpServer]":
     with listening(calls) as server:
         yield server
 
 
-def post(server: HttpServer, body: bytes = PING, **changed: str | None) -> http.client.HTTPResponse:
+def post(server: "HttpServer", body: bytes = PING, **changed: str | None) -> http.client.HTTPResponse:
     """The answer to a request that is right but for what was changed."""
     return _asked(server, "POST", "/mcp", body, changed)
 
 
 def status(
-    server: HttpServer, *, method: str = "POST", path: str = "/mcp", body: bytes = PING, **changed: str | None
+    server: "HttpServer", *, method: str = "POST", path: str = "/mcp", body: bytes = PING, **changed: str | None
 ) -> int:
     """Of the answer to a request that is right but for what was changed; None leaves a header out."""
     return _asked(server, method, path, body, changed).status
 
 
 def _asked(
-    server: HttpServer, method: str, path: str, body: bytes, changed: dict[str, str | None]
+    server: "HttpServer", method: str, path: str, body: bytes, changed: dict[str, str | None]
 ) -> http.client.HTTPResponse:
     headers: dict[str, str | None] = {
         "host": server.place,
@@ -100,7 +106,7 @@ def _asked(
         connection.close()
 
 
-def test_a_client_with_the_token_is_let_in(server: HttpServer) -> None:
+def test_a_client_with_the_token_is_let_in(server: "HttpServer") -> None:
     outsider = Outsider(over_http(server.url, server.token))
     try:
         assert text(outsider.call("echo", word="hi")) == 'tester: {"word": "hi"}'
@@ -109,14 +115,14 @@ def test_a_client_with_the_token_is_let_in(server: HttpServer) -> None:
 
 
 def test_the_token_has_256_bits_and_is_another_each_time() -> None:
-    servers = [HttpServer() for _ in range(3)]
+    servers = [http_server.HttpServer() for _ in range(3)]
     for server in servers:
         asyncio.run(server.close())
     assert {len(bytes.fromhex(server.token)) for server in servers} == {32}
     assert len({server.token for server in servers}) == 3
 
 
-def test_only_this_machine_can_connect(server: HttpServer) -> None:
+def test_only_this_machine_can_connect(server: "HttpServer") -> None:
     port = int(server.place.rpartition(":")[2])
     others = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     for address in others - {"127.0.0.1", "127.0.1.1"}:
@@ -128,7 +134,7 @@ def test_only_this_machine_can_connect(server: HttpServer) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS", "PUT"])
 @pytest.mark.parametrize("path", ["/mcp", "/", "/health", "/sse", "/messages"])
-def test_no_route_is_open_without_the_token(server: HttpServer, method: str, path: str) -> None:
+def test_no_route_is_open_without_the_token(server: "HttpServer", method: str, path: str) -> None:
     assert status(server, method=method, path=path, authorization=None) == 401
 
 
@@ -144,36 +150,36 @@ def test_no_route_is_open_without_the_token(server: HttpServer, method: str, pat
         lambda token: token,
     ],
 )
-def test_a_wrong_token_is_none(server: HttpServer, wrong: Callable[[str], str]) -> None:
+def test_a_wrong_token_is_none(server: "HttpServer", wrong: Callable[[str], str]) -> None:
     assert status(server, authorization=wrong(server.token)) == 401
 
 
-def test_a_token_in_the_address_is_none(server: HttpServer) -> None:
+def test_a_token_in_the_address_is_none(server: "HttpServer") -> None:
     assert status(server, path=f"/mcp?token={server.token}", authorization=None) == 401
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", None])
-def test_another_host_is_a_page_that_was_rebound(server: HttpServer, host: str | None) -> None:
+def test_another_host_is_a_page_that_was_rebound(server: "HttpServer", host: str | None) -> None:
     port = server.place.rpartition(":")[2]
     refused = status(server, host=None if host is None else host.format(port=port))
     assert refused in (400, 403) if host is None else refused == 403
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:8888", "http://127.0.0.1"])
-def test_a_page_is_refused_even_with_the_token(server: HttpServer, origin: str) -> None:
+def test_a_page_is_refused_even_with_the_token(server: "HttpServer", origin: str) -> None:
     assert status(server, origin=origin) == 403
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
-def test_what_a_form_can_send_is_refused(server: HttpServer, kind: str | None) -> None:
+def test_what_a_form_can_send_is_refused(server: "HttpServer", kind: str | None) -> None:
     assert status(server, content_type=kind) == 415
 
 
-def test_a_body_has_its_bound(server: HttpServer) -> None:
-    assert status(server, body=b" " * (MAX_BODY + 1)) == 413
+def test_a_body_has_its_bound(server: "HttpServer") -> None:
+    assert status(server, body=b" " * (http_server.MAX_BODY + 1)) == 413
 
 
-def test_elsewhere_there_is_nothing(server: HttpServer) -> None:
+def test_elsewhere_there_is_nothing(server: "HttpServer") -> None:
     assert status(server, path="/other") == 404
 
 
@@ -182,11 +188,11 @@ def test_elsewhere_there_is_nothing(server: HttpServer) -> None:
     [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"jsonrpc": "2.0"}', b"[" * 9_000],
     ids=lambda body: repr(body[:20]),
 )
-def test_what_is_no_message_is_a_plain_error(server: HttpServer, body: bytes) -> None:
+def test_what_is_no_message_is_a_plain_error(server: "HttpServer", body: bytes) -> None:
     assert status(server, body=body) in (400, 404, 406)
 
 
-def test_nothing_that_was_refused_reached_a_tool(server: HttpServer, calls: Echo) -> None:
+def test_nothing_that_was_refused_reached_a_tool(server: "HttpServer", calls: Echo) -> None:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {}}}
     before = calls.called
     body = json.dumps(call).encode()

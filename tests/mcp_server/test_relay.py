@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,9 +21,11 @@ from tests.mcp_server.conftest import Screen, Served, serve
 from tests.mcp_server.outsider import Outsider, over_stdio, text
 from tests.mcp_server.test_guard import Echo, listening
 from tests.notebook.page import Page
-from vibe_jupyter.mcp_server.http import HttpServer
 from vibe_jupyter.mcp_server.notebook_client import NotebookClient, NotebookNote, register_notebook, unregister_notebook
 from vibe_jupyter.mcp_server.stdio_proxy import LIST_WAIT, TOOLS
+
+if TYPE_CHECKING:
+    from vibe_jupyter.mcp_server.http import HttpServer
 
 PROGRAM = str(Path(sys.executable).with_name("vibe-jupyter"))
 OFFERED_TOOLS = Path(__file__).parents[2] / "scripts" / "offered_tools.py"
@@ -51,6 +53,8 @@ OURS_ALONE = (
     "skill",
     "memory",
 )
+
+
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "tester", "version": "1"}}
 Start = Callable[..., Outsider]
 
@@ -201,7 +205,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 @pytest.fixture
-def echo(tmp_path: Path) -> Iterator[HttpServer]:
+def echo(tmp_path: Path) -> "Iterator[HttpServer]":
     """A served notebook with one tool, which the program finds."""
     with listening(Echo()) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
@@ -211,7 +215,7 @@ def echo(tmp_path: Path) -> Iterator[HttpServer]:
         yield server
 
 
-def test_the_program_imports_nothing_that_is_slow(tmp_path: Path, echo: HttpServer) -> None:
+def test_the_program_imports_nothing_that_is_slow(tmp_path: Path, echo: "HttpServer") -> None:
     program = Program(tmp_path, "-X", "importtime")
     program.ask("initialize", **HELLO)
     assert [tool["name"] for tool in program.ask("tools/list")["result"]["tools"]] == ["echo"]
@@ -231,7 +235,7 @@ def test_descriptions_name_no_tool_that_is_not_offered() -> None:
     assert [name for name in OURS_ALONE if re.search(rf"\b{name}\b", listed)] == []
 
 
-def test_requests_one_after_the_other_go_over_one_connection(tmp_path: Path, echo: HttpServer) -> None:
+def test_requests_one_after_the_other_go_over_one_connection(tmp_path: Path, echo: "HttpServer") -> None:
     program = Program(tmp_path)
     program.ask("initialize", **HELLO)
     for number in range(5):
@@ -242,7 +246,7 @@ def test_requests_one_after_the_other_go_over_one_connection(tmp_path: Path, ech
     program.end()
 
 
-def test_a_connection_that_the_notebook_closed_is_not_used_again(echo: HttpServer) -> None:
+def test_a_connection_that_the_notebook_closed_is_not_used_again(echo: "HttpServer") -> None:
     client = NotebookClient()
     first = client.take(echo.url)
     first.connect()
@@ -304,14 +308,14 @@ def test_what_it_cannot_answer_is_an_error_and_not_the_end(program: Program, lin
     assert program.ask("ping")["result"] == {}
 
 
-def test_a_list_that_was_asked_for_at_the_end_is_still_answered(tmp_path: Path, echo: HttpServer) -> None:
+def test_a_list_that_was_asked_for_at_the_end_is_still_answered(tmp_path: Path, echo: "HttpServer") -> None:
     program = Program(tmp_path)
     program.send(id=7, method="tools/list")
     answers, _ = program.end()
     assert [(answer["id"], len(answer["result"]["tools"])) for answer in answers] == [(7, 1)]
 
 
-def test_a_call_that_is_too_large_was_not_made(tmp_path: Path, echo: HttpServer) -> None:
+def test_a_call_that_is_too_large_was_not_made(tmp_path: Path, echo: "HttpServer") -> None:
     program = Program(tmp_path)
     result = program.ask("tools/call", name="echo", arguments={"text": "x" * 5_000_000})["result"]
     assert result["isError"]

@@ -186,8 +186,8 @@ async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, l
     Raises:
         ToolError: the pattern is wrong, or the search took too long.
     """
-    query = dataclasses.replace(query, most=limits.matches + 1)
-    wide = dataclasses.replace(limits, matches=max(limits.matches, SHARED_HERE), bytes=max(limits.bytes, _SHARED_BYTES))
+    query = query._replace(most=limits.matches + 1)
+    wide = limits._replace(matches=max(limits.matches, SHARED_HERE), bytes=max(limits.bytes, _SHARED_BYTES))
     bounds = _Bounds(folder, target, wide, OwnIgnores(folder, query) if query.use_default_ignore else None)
     program = shutil.which("rg")
     if program is not None:
@@ -197,7 +197,7 @@ async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, l
         # Look-around and back-references are known to Python alone.
         if not _is_python_pattern(query.pattern):
             raise ToolError(f"{query.pattern!r} is not a valid regular expression. {found}")
-    given = json.dumps({**dataclasses.asdict(query), "descriptor": target.descriptor}).encode()
+    given = json.dumps({**query._asdict(), "descriptor": target.descriptor}).encode()
     found = await _run_engine(_worker_command(), given, bounds)
     if isinstance(found, SearchResult):
         return _shared(found, limits)

@@ -7,9 +7,8 @@ was told by name to look into them.
 import fnmatch
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter.files.protected import is_secret_name
 
@@ -47,8 +46,7 @@ _KINDS: Final = (".rgignore", ".ignore", ".gitignore")
 _CLASS = re.compile(r"\[([!^]?)(\]?(?:\\.|[^\]\\])*)\]")
 
 
-@dataclass(frozen=True)
-class SearchQuery:
+class SearchQuery(NamedTuple):
     """One search. The engine runs in the project folder."""
 
     pattern: str
@@ -60,8 +58,7 @@ class SearchQuery:
     """Matching lines of one file that are looked for."""
 
 
-@dataclass(frozen=True)
-class SearchLimits:
+class SearchLimits(NamedTuple):
     """What one search may give and take."""
 
     matches: int
@@ -70,8 +67,7 @@ class SearchLimits:
     seconds: float
 
 
-@dataclass(frozen=True)
-class SearchMatch:
+class SearchMatch(NamedTuple):
     """One matching line."""
 
     path: str
@@ -85,16 +81,14 @@ class SearchMatch:
         return len(f"{self.path}:{self.line}:{self.text}\n".encode("utf-8", "replace"))
 
 
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """What a search gave."""
 
     matches: tuple[SearchMatch, ...]
     was_truncated: bool
 
 
-@dataclass(frozen=True)
-class IgnorePattern:
+class IgnorePattern(NamedTuple):
     """One line."""
 
     regex: re.Pattern[str]
@@ -104,8 +98,7 @@ class IgnorePattern:
     folders_only: bool
 
 
-@dataclass(frozen=True)
-class IgnoreFile:
+class IgnoreFile(NamedTuple):
     """All lines of one file."""
 
     folder: str
@@ -120,8 +113,7 @@ class IgnoreFile:
         return None
 
 
-@dataclass(frozen=True)
-class IgnoreRules:
+class IgnoreRules(NamedTuple):
     """The ignore files of one folder, and of the folders above it."""
 
     files: tuple[IgnoreFile | None, ...]
