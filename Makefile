@@ -13,17 +13,17 @@ JOBS ?= 4
 # of them fail the run (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
-.PHONY: help setup python assets browser kernels llama model-vendors gateway-sdks redis mcp-servers shared-servers demo lab test tests-alone sweeps mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean
+.PHONY: help setup python assets browser kernels llama model-vendors gateway-sdks redis mcp-servers shared-servers demo lab test sweeps mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
 	@echo "make lab           JupyterLab with the extension, on notebooks/"
-	@echo "make test          everything: checks, then all tests"
+	@echo "make test          tests of every promise"
+	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a hundredth of each"
 	@echo "make mutations     changes of the code, chosen and drawn: at least 95 % of each are noticed by a test"
 	@echo "make chair         eleven jobs by an expert who knows only what the model is sent: requests, tokens, what was missing"
 	@echo "make test-matrix   what make test proves by one case, by all; more versions of ipykernel and Python, Notebook 7, the oldest JupyterLab, large libraries, real MCP clients, MCP servers with a browser, JupyterHub"
-	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make bench         loading, streaming, decoding, looking at variables, stale cells, files and shell decisions, MCP calls, a turn's path, the bridge, pictures of charts, copies of the kernel, keeping variables for undo, questions while exploring, the gateway, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
 	@echo "make requirements  which promises have a test"
@@ -74,13 +74,9 @@ demo: python
 lab: python assets
 	$(PY) -m jupyter lab notebooks
 
-# The checks run beside the tests: pyright alone keeps one core busy for more than a minute.
 # Compiled once, also where PYTHONDONTWRITEBYTECODE is set: else each of the programs that tests start compiles it all.
 test: setup kernels llama model-vendors gateway-sdks redis mcp-servers
 	@$(PY) -m compileall -q vibe_jupyter tests
-	@$(MAKE) --no-print-directory --jobs 2 check tests-alone
-
-tests-alone:
 	$(WITH_NODE) $(PYTEST)
 
 # Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.

@@ -185,11 +185,10 @@ def test_the_public_names_are_the_ones_that_can_be_had() -> None:
 @pytest.mark.requirement("project.tests.pytest")
 def test_one_documented_command_runs_the_tests_and_ci_runs_the_same() -> None:
     command = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1]
-    assert command == "exec make test"
-    assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert command == "exec make check test"
+    assert "\nmake check test " in (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"^test:.*\n(\t.*\n)*\t.*\bcheck tests-alone$", makefile, re.MULTILINE)
-    assert re.search(r"^tests-alone:\n\t.*\$\(PYTEST\)$", makefile, re.MULTILINE)
+    assert re.search(r"^test:.*\n(\t.*\n)*\t.*\$\(PYTEST\)$", makefile, re.MULTILINE)
 
 
 def test_no_file_names_a_package_registry() -> None:
