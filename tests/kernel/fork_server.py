@@ -39,11 +39,10 @@ START_WAIT = 60.0
 """Seconds until the server must answer."""
 LARGEST_REQUEST = 1 << 20  # bytes
 PRELOADED = (
-    "ipykernel.debugger",
-    "ipykernel.kernelapp",
     "IPython.core.application",
     "IPython.core.completerlib",
     "IPython.core.debugger",
+    "IPython.core.guarded_eval",
     "IPython.core.logger",
     "IPython.core.magics.extension",
     "IPython.core.oinspect",
@@ -51,27 +50,57 @@ PRELOADED = (
     "sqlite3",
     "tornado.platform.asyncio",
     "vibe_jupyter.magics",
+    "vibe_jupyter.agent.approval",
+    "vibe_jupyter.agent.review",
+    "vibe_jupyter.agent.tool_call",
     "vibe_jupyter.app.app",
+    "vibe_jupyter.app.built_in_tools",
+    "vibe_jupyter.app.context_commands",
+    "vibe_jupyter.app.custom_tools",
+    "vibe_jupyter.app.mcp",
     "vibe_jupyter.app.model_setup",
     "vibe_jupyter.app.notebook_access",
     "vibe_jupyter.app.run_view",
+    "vibe_jupyter.charts.outputs",
+    "vibe_jupyter.commands.mcp",
+    "vibe_jupyter.commands.sessions",
+    "vibe_jupyter.commands.setup",
+    "vibe_jupyter.commands.undo",
+    "vibe_jupyter.context.folder_tree",
+    "vibe_jupyter.context.git_state",
     "vibe_jupyter.context.read_ahead",
     "vibe_jupyter.llm.dialects.openai",
+    "vibe_jupyter.mcp.session",
+    "vibe_jupyter.permissions.kept_files",
+    "vibe_jupyter.permissions.shell.judge",
+    "vibe_jupyter.permissions.shell.patterns",
+    "vibe_jupyter.session.change_lines",
+    "vibe_jupyter.session.store",
+    "vibe_jupyter.tools.custom",
     "vibe_jupyter.ui.terminal",
     "vibe_jupyter.ui.unprompted",
     "vibe_jupyter.ui.widget",
+    "vibe_jupyter.variables.frame_changes",
     "anyio._backends._asyncio",
     "concurrent.futures.thread",
+    "encodings.unicode_escape",
     "encodings.utf_8_sig",
     "httpcore",
     "httpx",
     "mcp.client.session",
     "psutil",
+    "pydantic.root_model",
+    "pygments.formatters.terminal256",
+    "pygments.lexers.python",
+    "pygments.lexers.shell",
+    "stack_data",
 )
-"""What a kernel imports until it has answered a first prompt, with an MCP server and without. Not ipywidgets, which is
-in the way of a page that loads its views anew, unless the kernel runs already when it is imported."""
+"""What a kernel imports until it has answered prompts with calls of tools, with an MCP server and without."""
+OF_KERNEL = ("ipykernel.debugger", "ipykernel.kernelapp", "anywidget", "ipywidgets")
+"""What only a kernel imports."""
+OF_TABLES = ("numpy", "pandas")
+"""What the kernels of tests about tables import besides."""
 OF_PROGRAM = (
-    *(name for name in PRELOADED if not name.startswith("ipykernel.")),
     "IPython.core.crashhandler",
     "IPython.core.magics",
     "ipykernel.kernelspec",
@@ -81,9 +110,13 @@ OF_PROGRAM = (
     "vibe_jupyter.cli.schema",
     "vibe_jupyter.cli.verify",
 )
-"""What `vibe-jupyter` imports until it has run a notebook or answered a prompt."""
+"""What only `vibe-jupyter` imports, until it has run a notebook or answered a prompt."""
 OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nbconvert.preprocessors")
 """What nbconvert imports until it starts a kernel."""
+ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+"""What keeps libraries from starting threads when they are imported."""
+NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
+"""A third of what a short cell costs is to write its line into a database on disk."""
 OWN_PYTHON = "VIBE_TEST_PYTHON"
 """Names what a process takes for its Python, where that is not the server's (`python_by_fork`)."""
 OF_MCP_SERVER = (
@@ -103,14 +136,18 @@ NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
 
-def kernel_command() -> list[str]:
-    """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts its server."""
-    return [*_client(PRELOADED), "ipykernel_launcher", "-f", "{connection_file}"]
+def kernel_command(*, has_pandas: bool = False) -> list[str]:
+    """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts its server.
+
+    pandas is there for those that import it anyway. Not for tests of what happens while it is not there.
+    """
+    client = _client(PRELOADED, OF_KERNEL, *([OF_TABLES] if has_pandas else []))
+    return [*client, "ipykernel_launcher", "-f", "{connection_file}", NO_HISTORY_FILE]
 
 
 def program_command(entry: str = "vibe_jupyter.cli:main") -> list[str]:
     """What starts the program, or a script that becomes it: in place of `vibe-jupyter`. Starts its server."""
-    return [*_client(OF_PROGRAM), entry]
+    return [*_client(PRELOADED, OF_PROGRAM), entry]
 
 
 def nbconvert_command() -> list[str]:
@@ -121,7 +158,7 @@ def nbconvert_command() -> list[str]:
 def python_by_fork(folder: Path) -> str:
     """A program for `sys.executable`: kernels and verifications that it starts come by fork, all else as ever."""
     place = folder / "python"
-    kernel, program = (shlex.join(_client(preloaded)) for preloaded in (PRELOADED, OF_PROGRAM))
+    kernel, program = (shlex.join(_client(PRELOADED, more)) for more in (OF_KERNEL, OF_PROGRAM))
     place.write_text(f"""#!/bin/sh
 export {OWN_PYTHON}="$0"
 if [ "$1 $2" = "-m ipykernel_launcher" ]; then shift; exec {kernel} "$@"; fi
@@ -138,14 +175,18 @@ def script_command(script: Path) -> list[str]:
 
 
 @cache
-def _client(preloaded: tuple[str, ...]) -> list[str]:
-    """What a server of processes with these modules is asked with, followed by what one is to run."""
+def _client(*layers: tuple[str, ...]) -> list[str]:
+    """What a server of processes with these modules is asked with, followed by what one is to run.
+
+    It is itself a fork of the server that has all layers of modules but the last.
+    """
     folder = tempfile.mkdtemp(prefix="vibe-fork-")
     address = str(Path(folder, "server"))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    python = _client(*layers[:-1]) if layers[1:] else [sys.executable, "-m"]
     # Its standard input is a pipe of ours: it ends when this process does, however that ends.
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.kernel.fork_server", address, *preloaded],
+        [*python, "tests.kernel.fork_server", address, *layers[-1]],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -294,14 +335,17 @@ def main(address: str, *preloaded: str) -> None:
     _build_models(BaseModel)
     if nbformat := sys.modules.get("nbformat"):
         nbformat.validate(nbformat.v4.new_notebook())  # makes the code that checks notebooks
-    assert preloaded != PRELOADED or NOT_PRELOADED not in sys.modules
+    assert preloaded != OF_KERNEL or NOT_PRELOADED not in sys.modules
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
     gc.collect()
+    gc.freeze()  # a child that looks through it would copy every page of it
     server = _Server(address)
     print("ready", flush=True)
     sys.argv = server.serve()
     module, _, function = sys.argv[0].partition(":")
+    if module == "ipykernel_launcher":
+        sys.modules["ipywidgets"].register_comm_target()  # as it does when a kernel imports it
     try:
         if function:
             sys.exit(getattr(import_module(module), function)())

@@ -52,9 +52,13 @@ class Target:
     first_on_path: Path | None = None
     is_forked: bool = False
     """Whether it comes from a process that made the imports once (tests/kernel/fork_server.py)."""
+    has_pandas: bool = False
+    """Whether pandas is one of these imports."""
 
 
 INSTALLED = Target("installed", is_forked=os.name == "posix")
+WITH_PANDAS = Target("installed", is_forked=os.name == "posix", has_pandas=True)
+"""For tests that import it anyway."""
 AS_USERS_START_IT = Target("installed")
 
 

@@ -67,8 +67,11 @@ class Wire:
                     self.seen.append(self.client.get_iopub_msg(timeout=HEARD_WAIT))
         self.seen.clear()
 
-    def send(self, code: str, **more: Any) -> str:
-        return self.client.execute(code, **more)
+    def send(self, code: str, *, metadata: Message | None = None, **more: Any) -> str:
+        """Begin to run a cell, whose request may say more; its id."""
+        usual = {"silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": True}
+        content = {"code": code, **usual, "stop_on_error": True, **more}
+        return self.send_shell("execute_request", content, metadata=metadata)
 
     def run(self, code: str) -> Cell:
         """Run a cell to its end; an error in it fails the test."""
@@ -129,8 +132,10 @@ class Wire:
         """Send what a click sends."""
         return self.send_shell("comm_msg", {"comm_id": comm_id, "data": data}, subshell=subshell)
 
-    def send_shell(self, kind: str, content: Message, *, subshell: str | None = None) -> str:
-        message = self.client.session.msg(kind, content)
+    def send_shell(
+        self, kind: str, content: Message, *, subshell: str | None = None, metadata: Message | None = None
+    ) -> str:
+        message = self.client.session.msg(kind, content, metadata=metadata)
         if subshell is not None:
             message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)
@@ -163,7 +168,7 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
     }
     environment.pop("PYTEST_CURRENT_TEST", None)  # with it ipykernel does not read its own descriptors
     usual = [target.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    argv = kernel_command() if target.is_forked else usual
+    argv = kernel_command(has_pandas=target.has_pandas) if target.is_forked else usual
     # Sockets in the file system: free ports are found by chance, and two test processes may find the same.
     sockets = Path(tempfile.mkdtemp(prefix="vibe-"))
     manager = KernelManager(
