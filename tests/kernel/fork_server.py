@@ -117,6 +117,8 @@ ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_T
 """What keeps libraries from starting threads when they are imported."""
 NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
 """A third of what a short cell costs is to write its line into a database on disk."""
+LANGUAGES = ("python", "bash")
+"""Of the code that cards and steps show."""
 OWN_PYTHON = "VIBE_TEST_PYTHON"
 """Names what a process takes for its Python, where that is not the server's (`python_by_fork`)."""
 OF_MCP_SERVER = (
@@ -326,6 +328,19 @@ def _build_models(model: "type[BaseModel]") -> None:
         _build_models(below)
 
 
+def _compile_patterns() -> None:
+    """What `re` and pygments otherwise do at the first use of a pattern, and of a lexer."""
+    from pygments.lexers import get_lexer_by_name
+
+    from vibe_jupyter.lazy_patterns import _LazyPattern
+
+    for one in gc.get_objects():
+        if type(one) is _LazyPattern:
+            assert one.pattern
+    for language in LANGUAGES:
+        get_lexer_by_name(language)
+
+
 def main(address: str, *preloaded: str) -> None:
     """Serve; in a child, be what was asked for: a module, a function of one, or a script."""
     for name in preloaded:
@@ -333,13 +348,14 @@ def main(address: str, *preloaded: str) -> None:
     from pydantic import BaseModel
 
     _build_models(BaseModel)
+    if preloaded == PRELOADED:
+        _compile_patterns()
     if nbformat := sys.modules.get("nbformat"):
         nbformat.validate(nbformat.v4.new_notebook())  # makes the code that checks notebooks
     assert preloaded != OF_KERNEL or NOT_PRELOADED not in sys.modules
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
     gc.collect()
-    gc.freeze()  # a child that looks through it would copy every page of it
     server = _Server(address)
     print("ready", flush=True)
     sys.argv = server.serve()

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,9 +57,15 @@ class Target:
 
 
 INSTALLED = Target("installed", is_forked=os.name == "posix")
-WITH_PANDAS = Target("installed", is_forked=os.name == "posix", has_pandas=True)
-"""For tests that import it anyway."""
 AS_USERS_START_IT = Target("installed")
+
+
+def with_pandas(target: Target) -> Target:
+    """The same kernel for tests that import pandas anyway."""
+    return replace(target, has_pandas=True)
+
+
+WITH_PANDAS = with_pandas(INSTALLED)
 
 
 def ipykernel(version: str) -> Target:
