@@ -328,6 +328,16 @@ def _build_models(model: "type[BaseModel]") -> None:
         _build_models(below)
 
 
+def _show_error() -> None:
+    """What is otherwise done at the first error: `inspect` has the files of all modules looked up, one by one."""
+    from IPython.core.ultratb import AutoFormattedTB
+
+    try:
+        exec(compile("1 / 0", "<first>", "exec"))
+    except ZeroDivisionError:
+        AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
+
+
 def _compile_patterns() -> None:
     """What `re` and pygments otherwise do at the first use of a pattern, and of a lexer."""
     from pygments.lexers import get_lexer_by_name
@@ -350,6 +360,8 @@ def main(address: str, *preloaded: str) -> None:
     _build_models(BaseModel)
     if preloaded == PRELOADED:
         _compile_patterns()
+    if "IPython" in sys.modules:
+        _show_error()
     if nbformat := sys.modules.get("nbformat"):
         nbformat.validate(nbformat.v4.new_notebook())  # makes the code that checks notebooks
     assert preloaded != OF_KERNEL or NOT_PRELOADED not in sys.modules
