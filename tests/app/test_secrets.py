@@ -71,7 +71,7 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def session(leaky: Session) -> Session:
     leaky.run("%vibe reset")
     leaky.model.requests.clear()
-    leaky.wire.seen.clear()
+    leaky.wire.forget()
     return leaky
 
 
@@ -113,7 +113,7 @@ def test_nothing_the_model_looks_at_without_being_asked_carries_a_key(session: S
         call("grep", pattern="planted"),
         say("Done."),
     )
-    session.wire.seen.clear()
+    session.wire.forget()
     session.run("%vibe look at @planted and @first and @settings.py")
     assert len(session.model.requests) == 6
     assert leaks(sent(session)) == []

@@ -13,6 +13,7 @@ import ast
 import atexit
 import contextlib
 import gc
+import io
 import json
 import os
 import random
@@ -111,12 +112,18 @@ OF_PROGRAM = (
     "vibe_jupyter.cli.verify",
 )
 """What only `vibe-jupyter` imports, until it has run a notebook or answered a prompt."""
+OF_TERMINAL = (
+    "IPython.core.historyapp",
+    "IPython.terminal.ipapp",
+    "IPython.terminal.shortcuts.auto_suggest",
+    "prompt_toolkit.input.vt100",
+    "prompt_toolkit.output.vt100",
+)
+"""What only IPython in a terminal imports."""
 OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nbconvert.preprocessors")
 """What nbconvert imports until it starts a kernel."""
 ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 """What keeps libraries from starting threads when they are imported."""
-NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
-"""A third of what a short cell costs is to write its line into a database on disk."""
 LANGUAGES = ("python", "bash")
 """Of the code that cards and steps show."""
 OWN_PYTHON = "VIBE_TEST_PYTHON"
@@ -144,12 +151,19 @@ def kernel_command(*, has_pandas: bool = False) -> list[str]:
     pandas is there for those that import it anyway. Not for tests of what happens while it is not there.
     """
     client = _client(PRELOADED, OF_KERNEL, *([OF_TABLES] if has_pandas else []))
-    return [*client, "ipykernel_launcher", "-f", "{connection_file}", NO_HISTORY_FILE]
+    return [*client, "ipykernel_launcher", "-f", "{connection_file}"]
 
 
 def program_command(entry: str = "vibe_jupyter.cli:main") -> list[str]:
     """What starts the program, or a script that becomes it: in place of `vibe-jupyter`. Starts its server."""
     return [*_client(PRELOADED, OF_PROGRAM), entry]
+
+
+def terminal_command(*, is_simple: bool = False) -> list[str]:
+    """What starts IPython in a terminal, which is not its controlling one: in place of `ipython`. Starts its server."""
+    # By itself it would know the terminal from when it was imported: none.
+    looks = f"--TerminalInteractiveShell.simple_prompt={is_simple}"
+    return [*_client(PRELOADED, OF_TERMINAL), "IPython:start_ipython", looks]
 
 
 def nbconvert_command() -> list[str]:
@@ -284,6 +298,8 @@ class _Server:
         self._selector.close()
         for one in (*self._own, *self._clients.values()):
             one.close()
+        assert isinstance(sys.stdout, io.TextIOWrapper)
+        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)

@@ -22,6 +22,8 @@ WAIT = 30.0
 """Seconds that any one answer may take."""
 START_WAIT = 60.0
 """Seconds in which a kernel must answer first."""
+NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
+"""A quarter of what a short cell costs is to write its line into a database on disk."""
 HEARD_WAIT = 0.1
 """Seconds after which it is asked again: what it published before the client listened is lost."""
 Message = dict[str, Any]
@@ -49,6 +51,9 @@ class Wire:
         self.client = client
         self.seen: list[Message] = []
         self._replies: dict[str, Message] = {}
+        self._idle: set[str] = set()
+        """Requests that are over, as far as was looked."""
+        self._looked = 0
 
     def wait_until_ready(self) -> None:
         """Wait until the kernel answers and its iopub is heard.
@@ -65,7 +70,12 @@ class Wire:
             with suppress(queue.Empty):
                 while not self.is_idle(asked[-1]):
                     self.seen.append(self.client.get_iopub_msg(timeout=HEARD_WAIT))
+        self.forget()
+
+    def forget(self) -> None:
+        """Leave behind all that was seen so far."""
         self.seen.clear()
+        self._looked = 0
 
     def send(self, code: str, *, metadata: Message | None = None, **more: Any) -> str:
         """Begin to run a cell, whose request may say more; its id."""
@@ -107,10 +117,12 @@ class Wire:
         return [message for message in self.seen if message["parent_header"].get("msg_id") == request]
 
     def is_idle(self, request: str) -> bool:
-        return any(
-            message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
-            for message in self.of(request)
-        )
+        while self._looked < len(self.seen):
+            message = self.seen[self._looked]
+            self._looked += 1
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                self._idle.add(message["parent_header"].get("msg_id", ""))
+        return request in self._idle
 
     def printed(self, request: str) -> str:
         return "".join(message["content"]["text"] for message in self.of(request) if message["msg_type"] == "stream")
@@ -168,7 +180,7 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
     }
     environment.pop("PYTEST_CURRENT_TEST", None)  # with it ipykernel does not read its own descriptors
     usual = [target.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    argv = kernel_command(has_pandas=target.has_pandas) if target.is_forked else usual
+    argv = [*kernel_command(has_pandas=target.has_pandas), NO_HISTORY_FILE] if target.is_forked else usual
     # Sockets in the file system: free ports are found by chance, and two test processes may find the same.
     sockets = Path(tempfile.mkdtemp(prefix="vibe-"))
     manager = KernelManager(

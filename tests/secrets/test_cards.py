@@ -29,7 +29,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def fresh(shared: Session) -> Session:
     shared.run("%vibe reset")
     shared.model.requests.clear()
-    shared.wire.seen.clear()
+    shared.wire.forget()
     return shared
 
 

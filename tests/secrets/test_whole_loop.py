@@ -119,7 +119,7 @@ def _repository(folder: Path, named: dict[str, dict[str, str]]) -> None:
 def fresh(field: Field) -> Field:
     field.session.run("%vibe reset")
     field.session.model.requests.clear()
-    field.session.wire.seen.clear()
+    field.session.wire.forget()
     return field
 
 
@@ -227,7 +227,7 @@ def test_the_last_error_is_told_without_them(fresh: Field) -> None:
         "connect(_all['last error'])"
     )
     fresh.session.wire.cell(fresh.session.wire.send(code))
-    fresh.session.wire.seen.clear()
+    fresh.session.wire.forget()
     fresh.ask("%vibe fix", say("Done."))
     assert fresh.leaks("last error") == []
 
