@@ -97,7 +97,7 @@ def test_a_tool_allowed_in_the_settings_runs_without_a_person(
     config = Path(environment["VIBE_HOME"], "config.toml")
     config.write_text(config.read_text() + '\n[tools.run_code]\npermission = "always"\n', encoding="utf-8")
     model.will_reply(call("run_code", code="1 + 1"), say("Two."))
-    execute("jupyter execute", tmp_path, environment)
+    execute("nbconvert", tmp_path, environment)
     assert "2" in model.requests[1].tool_results[0]
 
 
