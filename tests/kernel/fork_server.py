@@ -65,7 +65,6 @@ PRELOADED = (
     "vibe_jupyter.charts.outputs",
     "vibe_jupyter.commands.mcp",
     "vibe_jupyter.commands.sessions",
-    "vibe_jupyter.commands.setup",
     "vibe_jupyter.commands.undo",
     "vibe_jupyter.context.folder_tree",
     "vibe_jupyter.context.git_state",
@@ -141,8 +140,9 @@ OF_MCP_SERVER = (
     "uvicorn.protocols.websockets.auto",
 )
 """What a server imports that is written with the SDK of MCP."""
-NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
-"""So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
+NOT_PRELOADED = ("vibe_jupyter.ui.front_end_choice", "vibe_jupyter.app.shown_form")
+"""So that the first run of a kernel opens its view late, as a user's does (app/run_view.py), and a test can say which
+servers the form offers."""
 
 
 def kernel_command(*, has_pandas: bool = False) -> list[str]:
@@ -380,7 +380,7 @@ def main(address: str, *preloaded: str) -> None:
         _show_error()
     if nbformat := sys.modules.get("nbformat"):
         nbformat.validate(nbformat.v4.new_notebook())  # makes the code that checks notebooks
-    assert preloaded != OF_KERNEL or NOT_PRELOADED not in sys.modules
+    assert preloaded != OF_KERNEL or sys.modules.keys().isdisjoint(NOT_PRELOADED)
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
     gc.collect()

@@ -57,7 +57,7 @@ class Served:
 
 def serve(session: Session, *options: str) -> Served:
     """Serve the notebook, in a cell that is over when this returns."""
-    session.wire.seen.clear()
+    session.wire.forget()
     request = session.wire.send(" ".join(["%vibe mcp serve --url", *options]))
     view = session.view(request)
     cell = session.wire.cell(request)

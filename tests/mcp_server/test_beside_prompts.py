@@ -29,14 +29,14 @@ def test_serving_again_shows_the_view_where_the_person_is_now_with_the_card_that
     call = outsider.start("run_code", code="40 + 2")
     served.view.card()
     wire = served.session.wire
-    wire.seen.clear()
+    wire.forget()
     cell = served.run("%vibe mcp serve")
     kinds = [message["msg_type"] for message in cell.outputs]
     assert kinds == ["update_display_data", "display_data"]
     left, shown = (message["content"]["data"] for message in cell.outputs[:2])
     assert left == {"text/plain": "This run is now shown in another cell."}
     assert shown["text/html"].startswith("<div data-vibe-view=")
-    wire.seen.clear()
+    wire.forget()
     served.view.say({"type": "alive"})
     served.allow()
     assert text(call.result(WAIT)).endswith("42")

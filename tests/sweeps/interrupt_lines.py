@@ -65,7 +65,7 @@ def _try(session: Session, line: Line, how: dict[str, bool]) -> Iterator[str]:
     began = time.monotonic()
     cell = wire.cell(wire.send(PROMPT, **how))
     took = time.monotonic() - began
-    wire.seen.clear()
+    wire.forget()
     pressed = wire.run("import sys; sys.settrace(None); print(lines.current.pressed)").text == "True\n"
     name = f"{line[0]}:{line[1]} turn {line[2]}, stdin {how['allow_stdin']}"
     if pressed:

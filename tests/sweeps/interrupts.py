@@ -120,7 +120,7 @@ class Tries:
     def _try(self, scenario: str, delay: float) -> list[str] | None:
         """What is wrong after one press; None where it did not arrive."""
         wire = self._session.wire
-        wire.seen.clear()
+        wire.forget()
         page = Page(wire, CODE["busy"])
         self._target = page.cells[0].id
         page.run(f"{_SEEN}.count = 0")
