@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.app.silent_pages import MARK, install
 from tests.kernel.matrix import INSTALLED, Target
 from tests.kernel.wire import WAIT, Cell, Wire, running_kernel
-from vibe_jupyter.notebook.bridge import PRESENCE_WAIT
 from vibe_jupyter.testing import ScriptedModel
 from vibe_jupyter.testing.scripted import Script
-from vibe_jupyter.ui.widget import ALIVE_GRACE
 
 CONFIG = """\
 active_model = "scripted"
@@ -34,14 +33,8 @@ APPROVAL = re.compile(r'data-vibe-(?:approval|change)="([0-9a-f]+)"')
 QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
 LAST_SEEN = 12
 """Messages that a failure shows."""
-SILENCE = 0.02
-"""Seconds after which a kernel knows that nobody answers, where nobody does."""
-USUAL_WAITS = {
-    "vibe_jupyter.notebook.bridge": ("PRESENCE_WAIT", PRESENCE_WAIT),
-    "vibe_jupyter.ui.unprompted": ("ALIVE_GRACE", ALIVE_GRACE),
-    "vibe_jupyter.ui.widget": ("ALIVE_GRACE", ALIVE_GRACE),
-}
-"""Seconds that a kernel gives a page to answer: where, and under which name."""
+INSTALL = f"__import__({install.__module__!r}, fromlist=['_']).{install.__name__}()"
+"""Leaves no name in the kernel."""
 STATE = re.compile(r'class="vibe-state"><i class="vibe-dot"></i>([^<]*)</span>')
 
 
@@ -58,8 +51,7 @@ class Session:
 
         Not so the line that ends the cell of a run that failed.
         """
-        with nobody_answers(self.wire):
-            cell = self.wire.cell(self.wire.send(code, allow_stdin=False))
+        cell = self.wire.cell(self.wire.send(code, metadata={MARK: True}, allow_stdin=False))
         assert not cell.error or cell.error.startswith("RunFailed: "), cell.error
         return cell
 
@@ -169,30 +161,13 @@ class View:
 
 
 @contextmanager
-def nobody_answers(wire: Wire) -> Iterator[None]:
-    """Have a kernel take silence for an answer at once; else waiting for pages is most of what these tests do."""
-
-    def wait(seconds: dict[str, float]) -> None:
-        sets = (
-            f"__import__({where!r}, fromlist=['_']).{name} = {seconds.get(name, usual)}"
-            for where, (name, usual) in USUAL_WAITS.items()
-        )
-        wire.cell(wire.send("\n".join(sets), silent=True, store_history=False))
-
-    wait({"PRESENCE_WAIT": SILENCE, "ALIVE_GRACE": SILENCE})
-    try:
-        yield
-    finally:
-        wait({})
-
-
-@contextmanager
 def running_session(target: Target, folder: Path, *, script: Script | None = None) -> Iterator[Session]:
     home = folder / "vibe"
     home.mkdir()
     with ScriptedModel(script or []) as model, running_kernel(target, folder) as wire:
         (home / "config.toml").write_text(CONFIG.format(url=model.url), encoding="utf-8")
         wire.run("%load_ext vibe_jupyter")
+        wire.cell(wire.send(INSTALL, silent=True, store_history=False))
         yield Session(wire, model, folder)
 
 

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
-from tests.kernel.fork_server import nbconvert_command
+from tests.kernel.fork_server import nbconvert_command, terminal_command
 from vibe_jupyter.testing import ScriptedModel, call, say, status
 
 pytestmark = [pytest.mark.xdist_group("front-ends"), pytest.mark.usefixtures("forked_kernels")]
@@ -97,7 +97,7 @@ def test_a_tool_allowed_in_the_settings_runs_without_a_person(
     config = Path(environment["VIBE_HOME"], "config.toml")
     config.write_text(config.read_text() + '\n[tools.run_code]\npermission = "always"\n', encoding="utf-8")
     model.will_reply(call("run_code", code="1 + 1"), say("Two."))
-    execute("jupyter execute", tmp_path, environment)
+    execute("nbconvert", tmp_path, environment)
     assert "2" in model.requests[1].tool_results[0]
 
 
@@ -131,7 +131,7 @@ class Terminal:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._side, other = pty.openpty()
-        command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
+        command = [*terminal_command(is_simple=True), "--no-banner", "--colors=NoColor"]
         self._process = subprocess.Popen(command, cwd=folder, env=environment, stdin=other, stdout=other, stderr=other)
         os.close(other)
         self.seen = ""

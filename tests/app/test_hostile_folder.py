@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import AS_USERS_START_IT, INSTALLED
 from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -80,10 +80,12 @@ class Trap:
 
 
 @pytest.fixture
-def trap(tmp_path: Path) -> Iterator[Trap]:
+def trap(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Trap]:
+    """In a kernel that has its imports before it, but where the test wants one that makes them in the folder."""
+    target = getattr(request, "param", INSTALLED)
     marker = tmp_path / "marker"
     evil = f"open({str(marker)!r}, 'a').close()\n"
-    with ScriptedModel([say("theirs")] * 9) as theirs, running_session(INSTALLED, tmp_path) as session:
+    with ScriptedModel([say("theirs")] * 9) as theirs, running_session(target, tmp_path) as session:
         own = tmp_path / ".vibe"
         (own / "tools").mkdir(parents=True)
         (own / "config.toml").write_text(HOSTILE_CONFIG.format(url=theirs.url, marker=marker), encoding="utf-8")
@@ -119,6 +121,7 @@ def refuse_servers(session: Session, request: str) -> None:
 
 
 @pytest.mark.requirement("config.trust.before-load", "tools.base.discovery.untrusted")
+@pytest.mark.parametrize("trap", [AS_USERS_START_IT], indirect=True, ids=["imports"])
 def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewhere(trap: Trap) -> None:
     session = trap.session
     port = session.model.url.split(":")[2].split("/")[0]

@@ -10,7 +10,7 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.app.planted_values import BINDS, FAILS, IMPORTS, SHOWS, PlantedValues, plant
 from tests.app.prompt_sessions import file
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import WITH_PANDAS
 from tests.kernel.test_execution import PIXEL
 from tests.kernel.wire import WAIT
 from tests.mcp_server.conftest import serve
@@ -31,7 +31,7 @@ YES = "--yes=run_code,run_cells,insert_cell,edit_cell,bash,search_replace,write_
 
 @pytest.fixture(scope="module")
 def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with running_session(INSTALLED, tmp_path_factory.mktemp("privacy")) as session:
+    with running_session(WITH_PANDAS, tmp_path_factory.mktemp("privacy")) as session:
         config = session.folder / "vibe" / "config.toml"
         seeing = config.read_text(encoding="utf-8").replace(ALIAS, f"{ALIAS}\nsupports_images = true")
         config.write_text(seeing + MODE, encoding="utf-8")

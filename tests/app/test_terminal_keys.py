@@ -11,6 +11,7 @@ import pexpect
 import pytest
 
 from tests.app.conftest import CONFIG
+from tests.kernel.fork_server import terminal_command
 from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, call, say
 
@@ -19,17 +20,18 @@ WAIT = 30
 """Seconds until a test gives up."""
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)|\r")
 ASKED = r"deny:"
+AS_USERS_START_IT = [sys.executable, "-m", "IPython"]
 CODE = "value = 6 * 7  # the answer\nvalue"
 
 
 class Terminal:
     """A user at a terminal that is `columns` wide."""
 
-    def __init__(self, folder: Path, environment: dict[str, str], columns: int) -> None:
-        command = ["-m", "IPython", "--no-banner"]
+    def __init__(self, folder: Path, environment: dict[str, str], columns: int, command: list[str]) -> None:
+        program, *arguments = [*command, "--no-banner"]
         self._child = pexpect.spawn(
-            sys.executable,
-            command,
+            program,
+            arguments,
             env=environment,
             cwd=folder,
             dimensions=(24, columns),
@@ -79,12 +81,12 @@ def open_terminal(tmp_path: Path, model: ScriptedModel) -> Iterator[Open]:
     (tmp_path / "config.toml").write_text(CONFIG.format(url=model.url), encoding="utf-8")
     opened: list[Terminal] = []
 
-    def open_one(columns: int = 90, **more: str) -> Terminal:
+    def open_one(columns: int = 90, command: list[str] | None = None, **more: str) -> Terminal:
         places = {"VIBE_HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
         environment = {**os.environ, **places, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
         for name in {"NO_COLOR", "COLUMNS", "LINES"} - more.keys():
             environment.pop(name, None)
-        opened.append(terminal := Terminal(tmp_path, environment | more, columns))
+        opened.append(terminal := Terminal(tmp_path, environment | more, columns, command or terminal_command()))
         terminal.prompt()
         terminal.line("%load_ext vibe_jupyter")
         terminal.prompt()
@@ -151,7 +153,7 @@ def test_the_code_is_edited_where_it_stands(open_terminal: Open, model: Scripted
 
 
 def test_control_c_at_a_question_ends_the_run_and_the_next_one_works(open_terminal: Open, model: ScriptedModel) -> None:
-    terminal = open_terminal()
+    terminal = open_terminal(command=AS_USERS_START_IT)
     asked(terminal, model)
     terminal.key("\x03")
     assert "Stopped" in terminal.prompt()

@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import gc
 import hashlib
+import io
 import json
 import os
 import random
@@ -24,6 +25,7 @@ import shlex
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -39,11 +41,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("fork_client.py")
 LARGEST_REQUEST = 1 << 20  # bytes
 PRELOADED = (
-    "ipykernel.debugger",
-    "ipykernel.kernelapp",
     "IPython.core.application",
     "IPython.core.completerlib",
     "IPython.core.debugger",
+    "IPython.core.guarded_eval",
     "IPython.core.logger",
     "IPython.core.magics.extension",
     "IPython.core.oinspect",
@@ -51,27 +52,56 @@ PRELOADED = (
     "sqlite3",
     "tornado.platform.asyncio",
     "vibe_jupyter.magics",
+    "vibe_jupyter.agent.approval",
+    "vibe_jupyter.agent.review",
+    "vibe_jupyter.agent.tool_call",
     "vibe_jupyter.app.app",
+    "vibe_jupyter.app.built_in_tools",
+    "vibe_jupyter.app.context_commands",
+    "vibe_jupyter.app.custom_tools",
+    "vibe_jupyter.app.mcp",
     "vibe_jupyter.app.model_setup",
     "vibe_jupyter.app.notebook_access",
     "vibe_jupyter.app.run_view",
+    "vibe_jupyter.charts.outputs",
+    "vibe_jupyter.commands.mcp",
+    "vibe_jupyter.commands.sessions",
+    "vibe_jupyter.commands.undo",
+    "vibe_jupyter.context.folder_tree",
+    "vibe_jupyter.context.git_state",
     "vibe_jupyter.context.read_ahead",
     "vibe_jupyter.llm.dialects.openai",
+    "vibe_jupyter.mcp.session",
+    "vibe_jupyter.permissions.kept_files",
+    "vibe_jupyter.permissions.shell.judge",
+    "vibe_jupyter.permissions.shell.patterns",
+    "vibe_jupyter.session.change_lines",
+    "vibe_jupyter.session.store",
+    "vibe_jupyter.tools.custom",
     "vibe_jupyter.ui.terminal",
     "vibe_jupyter.ui.unprompted",
     "vibe_jupyter.ui.widget",
+    "vibe_jupyter.variables.frame_changes",
     "anyio._backends._asyncio",
     "concurrent.futures.thread",
+    "encodings.unicode_escape",
     "encodings.utf_8_sig",
     "httpcore",
     "httpx",
     "mcp.client.session",
     "psutil",
+    "pydantic.root_model",
+    "pygments.formatters.terminal256",
+    "pygments.lexers.python",
+    "pygments.lexers.shell",
+    "stack_data",
 )
-"""What a kernel imports until it has answered a first prompt, with an MCP server and without. Not ipywidgets, which is
-in the way of a page that loads its views anew, unless the kernel runs already when it is imported."""
+"""What a kernel imports until it has answered prompts with calls of tools, with an MCP server and without."""
+OF_KERNEL = ("ipykernel.debugger", "ipykernel.kernelapp", "anywidget", "ipywidgets")
+"""What only a kernel imports."""
+OF_TABLES = ("numpy", "pandas")
+"""What the kernels of tests about tables import besides."""
 OF_PROGRAM = (
-    *(name for name in PRELOADED if not name.startswith("ipykernel.")),
     "IPython.core.crashhandler",
     "IPython.core.magics",
     "ipykernel.kernelspec",
@@ -81,9 +111,21 @@ OF_PROGRAM = (
     "vibe_jupyter.cli.schema",
     "vibe_jupyter.cli.verify",
 )
-"""What `vibe-jupyter` imports until it has run a notebook or answered a prompt."""
+"""What only `vibe-jupyter` imports, until it has run a notebook or answered a prompt."""
+OF_TERMINAL = (
+    "IPython.core.historyapp",
+    "IPython.terminal.ipapp",
+    "IPython.terminal.shortcuts.auto_suggest",
+    "prompt_toolkit.input.vt100",
+    "prompt_toolkit.output.vt100",
+)
+"""What only IPython in a terminal imports."""
 OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nbconvert.preprocessors")
 """What nbconvert imports until it starts a kernel."""
+ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+"""What keeps libraries from starting threads when they are imported."""
+LANGUAGES = ("python", "bash")
+"""Of the code that cards and steps show."""
 SERVERS = "VIBE_TEST_FORK_SERVERS"
 """Names the folder of their addresses. One for all workers of a test run: to start one costs 1 to 2 s of CPU."""
 ALIVE = "alive"
@@ -103,18 +145,30 @@ OF_MCP_SERVER = (
     "uvicorn.protocols.websockets.auto",
 )
 """What a server imports that is written with the SDK of MCP."""
-NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
-"""So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
+NOT_PRELOADED = ("vibe_jupyter.ui.front_end_choice", "vibe_jupyter.app.shown_form")
+"""So that the first run of a kernel opens its view late, as a user's does (app/run_view.py), and a test can say which
+servers the form offers."""
 
 
-def kernel_command() -> list[str]:
-    """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts its server."""
-    return [*_client(PRELOADED), "ipykernel_launcher", "-f", "{connection_file}"]
+def kernel_command(*, has_pandas: bool = False) -> list[str]:
+    """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts its server.
+
+    pandas is there for those that import it anyway. Not for tests of what happens while it is not there.
+    """
+    client = _client(PRELOADED, OF_KERNEL, *([OF_TABLES] if has_pandas else []))
+    return [*client, "ipykernel_launcher", "-f", "{connection_file}"]
 
 
 def program_command(entry: str = "vibe_jupyter.cli:main") -> list[str]:
     """What starts the program, or a script that becomes it: in place of `vibe-jupyter`. Starts its server."""
-    return [*_client(OF_PROGRAM), entry]
+    return [*_client(PRELOADED, OF_PROGRAM), entry]
+
+
+def terminal_command(*, is_simple: bool = False) -> list[str]:
+    """What starts IPython in a terminal, which is not its controlling one: in place of `ipython`. Starts its server."""
+    # By itself it would know the terminal from when it was imported: none.
+    looks = f"--TerminalInteractiveShell.simple_prompt={is_simple}"
+    return [*_client(PRELOADED, OF_TERMINAL), "IPython:start_ipython", looks]
 
 
 def nbconvert_command() -> list[str]:
@@ -125,7 +179,7 @@ def nbconvert_command() -> list[str]:
 def python_by_fork(folder: Path) -> str:
     """A program for `sys.executable`: kernels and verifications that it starts come by fork, all else as ever."""
     place = folder / "python"
-    kernel, program = (shlex.join(_client(preloaded)) for preloaded in (PRELOADED, OF_PROGRAM))
+    kernel, program = (shlex.join(_client(PRELOADED, more)) for more in (OF_KERNEL, OF_PROGRAM))
     place.write_text(f"""#!/bin/sh
 export {OWN_PYTHON}="$0"
 if [ "$1 $2" = "-m ipykernel_launcher" ]; then shift; exec {kernel} "$@"; fi
@@ -151,33 +205,33 @@ def share_servers() -> None:
 
 
 @cache
-def _client(preloaded: tuple[str, ...]) -> list[str]:
-    """What a server of processes with these modules is asked with, followed by what one is to run."""
+def _client(*layers: tuple[str, ...]) -> list[str]:
+    """What a server of processes with these modules is asked with, followed by what one is to run.
+
+    It is itself a fork of the server that has all layers of modules but the last.
+    """
     if SERVERS not in os.environ:
         share_servers()
-    folder = os.environ[SERVERS]
-    name = hashlib.sha256(repr((sys.executable, str(ROOT), preloaded)).encode()).hexdigest()[:8]
-    address = str(Path(folder, name))
-    with Path(folder, f"{name}.lock").open("w") as lock:
+    python = _client(*layers[:-1]) if layers[1:] else [sys.executable, "-m"]
+    folder = Path(os.environ[SERVERS])
+    name = hashlib.sha256(repr((sys.executable, str(ROOT), layers)).encode()).hexdigest()[:8]
+    address = str(folder / name)
+    with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not Path(address).exists():
-            _start(address, preloaded, alive=str(Path(folder, ALIVE)))
+            _start([*python, "tests.kernel.fork_server", address, *layers[-1]], folder / ALIVE)
     return [sys.executable, "-I", "-S", str(CLIENT), address]
 
 
-def _start(address: str, preloaded: tuple[str, ...], *, alive: str) -> None:
-    """Start a server, and wait until it answers. It may outlive this process: nobody waits for its end."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    ready, says = os.pipe()
-    os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-P", "-m", "tests.kernel.fork_server", address, *preloaded],
-        environment,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 0, alive, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, says, 1)],
-    )
-    os.close(says)
-    with open(ready, "rb") as answer:
+def _start(command: list[str], alive: Path) -> None:
+    """Start a server, and wait until it answers."""
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    with alive.open("rb") as until:
+        server = subprocess.Popen(command, env=environment, stdin=until, stdout=subprocess.PIPE, cwd=ROOT)
+    assert server.stdout is not None
+    with server.stdout as answer:
         assert answer.readline() == b"ready\n", "the fork server did not start"
+    server.returncode = 0  # other workers may need it when this one ends: nobody waits for it
 
 
 def kernels_on_path(folder: Path) -> str:
@@ -255,6 +309,8 @@ class _Server:
         self._selector.close()
         for one in (*self._own, *self._clients.values()):
             one.close()
+        assert isinstance(sys.stdout, io.TextIOWrapper)
+        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
@@ -299,6 +355,29 @@ def _build_models(model: "type[BaseModel]") -> None:
         _build_models(below)
 
 
+def _show_error() -> None:
+    """What is otherwise done at the first error: `inspect` has the files of all modules looked up, one by one."""
+    from IPython.core.ultratb import AutoFormattedTB
+
+    try:
+        exec(compile("1 / 0", "<first>", "exec"))
+    except ZeroDivisionError:
+        AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
+
+
+def _compile_patterns() -> None:
+    """What `re` and pygments otherwise do at the first use of a pattern, and of a lexer."""
+    from pygments.lexers import get_lexer_by_name
+
+    from vibe_jupyter.lazy_patterns import _LazyPattern
+
+    for one in gc.get_objects():
+        if type(one) is _LazyPattern:
+            assert one.pattern
+    for language in LANGUAGES:
+        get_lexer_by_name(language)
+
+
 def main(address: str, *preloaded: str) -> None:
     """Serve; in a child, be what was asked for: a module, a function of one, or a script."""
     for name in preloaded:
@@ -306,17 +385,22 @@ def main(address: str, *preloaded: str) -> None:
     from pydantic import BaseModel
 
     _build_models(BaseModel)
+    if preloaded == PRELOADED:
+        _compile_patterns()
+    if "IPython" in sys.modules:
+        _show_error()
     if nbformat := sys.modules.get("nbformat"):
         nbformat.validate(nbformat.v4.new_notebook())  # makes the code that checks notebooks
-    assert preloaded != PRELOADED or NOT_PRELOADED not in sys.modules
+    assert preloaded != OF_KERNEL or sys.modules.keys().isdisjoint(NOT_PRELOADED)
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
     gc.collect()
-    gc.freeze()  # a child that collects walks only what is its own, and copies no page of what it shares with us
     server = _Server(address)
     print("ready", flush=True)
     sys.argv = server.serve()
     module, _, function = sys.argv[0].partition(":")
+    if module == "ipykernel_launcher":
+        sys.modules["ipywidgets"].register_comm_target()  # as it does when a kernel imports it
     try:
         if function:
             sys.exit(getattr(import_module(module), function)())

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,10 +52,20 @@ class Target:
     first_on_path: Path | None = None
     is_forked: bool = False
     """Whether it comes from a process that made the imports once (tests/kernel/fork_server.py)."""
+    has_pandas: bool = False
+    """Whether pandas is one of these imports."""
 
 
 INSTALLED = Target("installed", is_forked=os.name == "posix")
 AS_USERS_START_IT = Target("installed")
+
+
+def with_pandas(target: Target) -> Target:
+    """The same kernel for tests that import pandas anyway."""
+    return replace(target, has_pandas=True)
+
+
+WITH_PANDAS = with_pandas(INSTALLED)
 
 
 def ipykernel(version: str) -> Target:

@@ -22,6 +22,8 @@ WAIT = 30.0
 """Seconds that any one answer may take."""
 START_WAIT = 60.0
 """Seconds in which a kernel must answer first."""
+NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
+"""A quarter of what a short cell costs is to write its line into a database on disk."""
 HEARD_WAIT = 0.1
 """Seconds after which it is asked again: what it published before the client listened is lost."""
 Message = dict[str, Any]
@@ -48,10 +50,10 @@ class Wire:
         self.manager = manager
         self.client = client
         self.seen: list[Message] = []
-        self._looked = 0
-        """So many of these were looked at for what is over: a kernel that many tests share says thousands."""
-        self._over: set[str] = set()
         self._replies: dict[str, Message] = {}
+        self._idle: set[str] = set()
+        """Requests that are over, as far as was looked."""
+        self._looked = 0
 
     def wait_until_ready(self) -> None:
         """Wait until the kernel answers and its iopub is heard.
@@ -71,12 +73,15 @@ class Wire:
         self.forget()
 
     def forget(self) -> None:
-        """Keep nothing of what was seen."""
+        """Leave behind all that was seen so far."""
         self.seen.clear()
         self._looked = 0
 
-    def send(self, code: str, **more: Any) -> str:
-        return self.client.execute(code, **more)
+    def send(self, code: str, *, metadata: Message | None = None, **more: Any) -> str:
+        """Begin to run a cell, whose request may say more; its id."""
+        usual = {"silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": True}
+        content = {"code": code, **usual, "stop_on_error": True, **more}
+        return self.send_shell("execute_request", content, metadata=metadata)
 
     def run(self, code: str) -> Cell:
         """Run a cell to its end; an error in it fails the test."""
@@ -112,11 +117,12 @@ class Wire:
         return [message for message in self.seen if message["parent_header"].get("msg_id") == request]
 
     def is_idle(self, request: str) -> bool:
-        for message in self.seen[self._looked :]:
+        while self._looked < len(self.seen):
+            message = self.seen[self._looked]
+            self._looked += 1
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-                self._over.add(message["parent_header"].get("msg_id", ""))
-        self._looked = len(self.seen)
-        return request in self._over
+                self._idle.add(message["parent_header"].get("msg_id", ""))
+        return request in self._idle
 
     def printed(self, request: str) -> str:
         return "".join(message["content"]["text"] for message in self.of(request) if message["msg_type"] == "stream")
@@ -138,8 +144,10 @@ class Wire:
         """Send what a click sends."""
         return self.send_shell("comm_msg", {"comm_id": comm_id, "data": data}, subshell=subshell)
 
-    def send_shell(self, kind: str, content: Message, *, subshell: str | None = None) -> str:
-        message = self.client.session.msg(kind, content)
+    def send_shell(
+        self, kind: str, content: Message, *, subshell: str | None = None, metadata: Message | None = None
+    ) -> str:
+        message = self.client.session.msg(kind, content, metadata=metadata)
         if subshell is not None:
             message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)
@@ -172,7 +180,7 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
     }
     environment.pop("PYTEST_CURRENT_TEST", None)  # with it ipykernel does not read its own descriptors
     usual = [target.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    argv = kernel_command() if target.is_forked else usual
+    argv = [*kernel_command(has_pandas=target.has_pandas), NO_HISTORY_FILE] if target.is_forked else usual
     # Sockets in the file system: free ports are found by chance, and two test processes may find the same.
     sockets = Path(tempfile.mkdtemp(prefix="vibe-"))
     manager = KernelManager(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kernel.conftest import kernels, target_of
+from tests.kernel.matrix import with_pandas
 from tests.kernel.wire import Wire, running_kernel
 from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.sandbox.forked_copy import STALL_SECONDS
@@ -17,7 +18,7 @@ LOOKS = 0.75
 
 @pytest.fixture(scope="module", params=kernels())
 def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    with running_kernel(target_of(request.param), tmp_path_factory.mktemp("copies")) as wire:
+    with running_kernel(with_pandas(target_of(request.param)), tmp_path_factory.mktemp("copies")) as wire:
         wire.run("from tests.sandbox.escape_world import *\nimport numpy as np, pandas as pd")
         wire.cell(wire.send("1 / 0"))  # what formats errors is imported here once, not in every copy
         yield wire

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.conftest import kernels, target_of
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import WITH_PANDAS, with_pandas
 from tests.kernel.wire import Wire, running_kernel
 from tests.tiers import further
 from vibe_jupyter.sandbox.availability import machine_refusal, overlay_refusal
@@ -71,14 +71,14 @@ class Attempts:
 
 @pytest.fixture(scope="module", params=kernels())
 def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attempts]:
-    with running_kernel(target_of(request.param), tmp_path_factory.mktemp("escapes")) as wire:
+    with running_kernel(with_pandas(target_of(request.param)), tmp_path_factory.mktemp("escapes")) as wire:
         yield Attempts(wire)
 
 
 @pytest.fixture(scope="module")
 def powerless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attempts]:
     """A kernel that may mount something in a user namespace alone, and read no file of others."""
-    with running_kernel(INSTALLED, tmp_path_factory.mktemp("powerless")) as wire:
+    with running_kernel(WITH_PANDAS, tmp_path_factory.mktemp("powerless")) as wire:
         wire.run(POWERLESS)
         yield Attempts(wire)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import INSTALLED, WITH_PANDAS
 from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.testing import call, say
 
@@ -19,7 +19,7 @@ ON = "import os\nos.environ['VIBE_SANDBOX__EXPLORE'] = 'sandbox'"
 
 @pytest.fixture(scope="module")
 def shared_exploring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with running_session(INSTALLED, tmp_path_factory.mktemp("exploring")) as session:
+    with running_session(WITH_PANDAS, tmp_path_factory.mktemp("exploring")) as session:
         session.wire.run("import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, 3]})")
         yield session
 

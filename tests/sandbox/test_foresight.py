@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import WITH_PANDAS
 from tests.notebook.test_agent import ClickedPage, end, prompt
 from tests.sandbox.test_exploring_runs import ON
 from tests.tiers import further
@@ -76,7 +76,7 @@ SILENT = (
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with running_session(INSTALLED, tmp_path_factory.mktemp("foresight")) as session:
+    with running_session(WITH_PANDAS, tmp_path_factory.mktemp("foresight")) as session:
         session.wire.run(f"{ON}\nos.environ['FORESIGHT_API_KEY'] = 'key-of-the-tests'")
         session.wire.run(f"{WORLD}\n_ = frame.to_csv(), frame.dropna()")  # imported here once, not in every copy
         yield session

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import WITH_PANDAS
 from tests.kernel.wire import Cell
 from tests.sandbox.test_exploring_runs import ON
 from vibe_jupyter.sandbox.availability import machine_refusal
@@ -46,7 +46,7 @@ def run(session: Session, source: str) -> tuple[str, str]:
 def test_the_notebook_on_trust_shows_what_it_says(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     foretold = [words for cell in notebook.cells for words in FORETOLD.findall(cell.source)]
-    with running_session(INSTALLED, tmp_path) as session:
+    with running_session(WITH_PANDAS, tmp_path) as session:
         session.wire.run(f"{ON}\nos.chdir({str(NOTEBOOK.parent)!r})")
         ran = [run(session, cell.source) for cell in notebook.cells if cell.cell_type == "code"]
     texts, cards = zip(*ran, strict=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import WITH_PANDAS
 from tests.secrets.kinds import KINDS, Planted
 from vibe_jupyter.testing import call, say, status
 
@@ -92,7 +92,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
         patch.setenv("PLANTED_IN", str(store))
         for name, text in named["environment"].items():
             patch.setenv(name.upper(), text)
-        with running_session(INSTALLED, folder) as session:
+        with running_session(WITH_PANDAS, folder) as session:
             config = folder / "vibe" / "config.toml"
             config.write_text(config.read_text(encoding="utf-8") + CONFIG, encoding="utf-8")
             session.run(HELPERS)

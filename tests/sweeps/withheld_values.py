@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.app.conftest import running_session
 from tests.app.planted_values import BINDS, FAILS, IMPORTS, SHOWS, PlantedValues, plant
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import WITH_PANDAS
 from tests.notebook.page import Page
 from vibe_jupyter.testing import Call, ScriptedModel, answer, call, say
 
@@ -26,7 +26,7 @@ _NAMES = 8
 def sweep(count: int, seed: int) -> Iterator[str]:
     """A line for each data set of which a value was sent, or is in the journal."""
     chosen = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder, running_session(INSTALLED, Path(folder)) as session:
+    with tempfile.TemporaryDirectory() as folder, running_session(WITH_PANDAS, Path(folder)) as session:
         home = Path(folder, "vibe")
         with home.joinpath("config.toml").open("a", encoding="utf-8") as config:
             config.write(MODE)
