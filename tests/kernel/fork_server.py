@@ -126,7 +126,7 @@ ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_T
 """What keeps libraries from starting threads when they are imported."""
 LANGUAGES = ("python", "bash")
 """Of the code that cards and steps show."""
-SERVERS = "VIBE_TEST_FORK_SERVERS"
+SERVERS = "TESTS_FORK_SERVERS"
 """Names the folder of their addresses. One for all workers of a test run: to start one costs 1 to 2 s of CPU."""
 ALIVE = "alive"
 """In that folder: servers read it, and end when nobody has it open to write."""
