@@ -135,6 +135,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """pytest looks five times through all that lives, for what nobody closed. Once finds it too."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_unconfigure() -> None:
     """At its end each shell of IPython that a test made looks through all that lives: seconds for nothing."""
     atexit.register(gc.freeze)

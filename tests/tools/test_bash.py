@@ -60,7 +60,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def ends(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, FileNotFoundError):  # the latter where it ends while it is looked at
+        return True
 
 
 @pytest.mark.requirement("tools.bash.args.fields", "tools.bash.result.fields")
