@@ -90,10 +90,10 @@ def _python_paths() -> Iterator[str]:
 
 def _import_folders() -> list[str]:
     """Where modules are looked for, with those of packages that are installed to be edited; not in all of a home."""
-    finders = [module for name, module in sys.modules.items() if name.startswith("__editable__")]
+    finders = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
     mapped = (path for finder in finders for path in getattr(finder, "MAPPING", {}).values())  # as setuptools has them
     folders = {os.path.realpath(entry) for entry in (*sys.path, *mapped) if os.path.isdir(entry)}
-    home = os.path.realpath(Path.home())
+    home = os.path.realpath(os.path.expanduser("~"))
     return sorted(folder for folder in folders if not lies_in(home, folder))
 
 
