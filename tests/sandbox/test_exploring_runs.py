@@ -118,6 +118,21 @@ def test_a_command_that_only_reads_runs_unasked_in_a_sandbox_also_where_nobody_c
     assert "in a sandbox: nothing was changed" in exploring.html(cell)
 
 
+def test_limits_of_the_machine_that_are_stricter_than_a_sandbox_stay(tmp_path: Path) -> None:
+    # Who is not root cannot even try to raise them: no sandbox and no copy could be made.
+    limits = "import resource\nfor one, most in (('FSIZE', 1 << 20), ('CPU', 300), ('NOFILE', 200)):\n"
+    limits += "    resource.setrlimit(getattr(resource, f'RLIMIT_{one}'), (most, most))"
+    with running_session(INSTALLED, tmp_path) as session:
+        session.wire.run(f"{ON}\n{limits}")
+        session.model.will_reply(
+            call("bash", command="bash -c 'ulimit -H -f; ulimit -H -n'"), call("run_code", code="6 * 7"), say("Low.")
+        )
+        session.run("%%vibe\nhow much is allowed?")
+    command, copy = session.model.requests[-1].tool_results
+    assert command == "returncode: 0, in a sandbox: nothing was changed\nstdout:\n1024\n200"
+    assert "in a copy of the kernel: nothing was changed\n42" in copy
+
+
 def test_what_a_command_wants_beyond_that_asks_with_the_reason_and_then_runs_for_real(exploring: Session) -> None:
     exploring.model.will_reply(call("bash", command="mkdir -p made; echo x > made/out.txt"), say("Made."))
     request = exploring.wire.send("%%vibe\nmake it")

@@ -15,7 +15,13 @@ from vibe_jupyter.sandbox.landlock import PathRules
 from vibe_jupyter.sandbox.overlay import MOST_WRITTEN, ProjectOverlay, lay_over, leave_rights_and_times
 from vibe_jupyter.sandbox.readable import ReadablePaths
 from vibe_jupyter.sandbox.seccomp import copy_rules, install_filter, writing_copy_rules
-from vibe_jupyter.sandbox.system_calls import capabilities, die_with_parent, drop_capabilities, gain_no_privileges
+from vibe_jupyter.sandbox.system_calls import (
+    capabilities,
+    die_with_parent,
+    drop_capabilities,
+    gain_no_privileges,
+    limit_resource,
+)
 
 MOST_DESCRIPTORS: Final = 4_096
 _FIRST_TO_GO: Final = "1000"
@@ -107,8 +113,8 @@ def _limit_resources(confinement: Confinement, overlay: ProjectOverlay | None) -
     for limit, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0 if overlay is None else overlay.room),
-        (resource.RLIMIT_NOFILE, min(MOST_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1])),
+        (resource.RLIMIT_NOFILE, MOST_DESCRIPTORS),
         (resource.RLIMIT_CPU, int(confinement.seconds) + 2),
         (resource.RLIMIT_AS, address_space),
     ):
-        resource.setrlimit(limit, (value, value))
+        limit_resource(limit, value)

@@ -17,7 +17,13 @@ from vibe_jupyter.sandbox.command_calls import command_rules
 from vibe_jupyter.sandbox.command_watch import CommandTerms, CommandWatch
 from vibe_jupyter.sandbox.landlock import landlock_version, restrict_paths
 from vibe_jupyter.sandbox.seccomp import install_filter
-from vibe_jupyter.sandbox.system_calls import capabilities, die_with_parent, drop_capabilities, gain_no_privileges
+from vibe_jupyter.sandbox.system_calls import (
+    capabilities,
+    die_with_parent,
+    drop_capabilities,
+    gain_no_privileges,
+    limit_resource,
+)
 
 TERMS, REPORT = "terms.json", "report.json"
 """Files in the folder that it is given: what it reads, and what it says at its end."""
@@ -69,7 +75,7 @@ def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoRe
             (resource.RLIMIT_FSIZE, _LARGEST_FILE),
             (resource.RLIMIT_DATA, terms.memory),
         ):
-            resource.setrlimit(limit, (value, value))
+            limit_resource(limit, value)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores, and a command would inherit
         gain_no_privileges()
         drop_capabilities(capabilities())

@@ -1,4 +1,4 @@
-"""The system calls for which Python has no function."""
+"""The system calls for which Python has no function, and limits of this process."""
 
 import ctypes
 import os
@@ -64,6 +64,20 @@ def drop_capabilities(held: int) -> None:
     head = struct.pack("II", _CAPABILITY_VERSION, 0)
     wanted = struct.pack("6I", kept, kept, 0, 0, 0, 0)
     system_call("capset", ctypes.create_string_buffer(head), ctypes.create_string_buffer(wanted))
+
+
+def limit_resource(number: int, most: int) -> None:
+    """Let this process take no more of a resource than this; where less was allowed before, that stays.
+
+    Args:
+        number: one of `resource.RLIMIT_…`.
+        most: in the unit of that resource.
+    """
+    import resource  # noqa: PLC0415 - Windows does not have it
+
+    hard = resource.getrlimit(number)[1]
+    value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(number, (value, value))
 
 
 def map_private(start: int, size: int, protection: int, descriptor: int, offset: int) -> None:
