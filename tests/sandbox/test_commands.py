@@ -119,6 +119,7 @@ async def test_tests_run_there_and_their_failures_are_their_own(project: Path) -
         (f"{PYTHON} -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))'", "use the network"),
         ("exec 3<> /dev/tcp/127.0.0.1/9; true", "use the network"),
         ("kill -0 $PPID; kill -0 1; true", "send signals to other processes"),
+        ("(sleep 0.1; echo x > late.txt) > /dev/null 2>&1 & true", "write late.txt"),
     ],
 )
 async def test_what_it_wants_beyond_reading_is_refused_and_named_whatever_it_makes_of_it(
