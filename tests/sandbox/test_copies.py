@@ -103,7 +103,7 @@ def test_copies_run_side_by_side(kernel: Wire) -> None:
     together = """
 began = time.monotonic()
 others = [explore.start('time.sleep(1)') for _ in range(4)]
-explore('1')
+explore('time.sleep(1)')  # meanwhile the main thread makes the others
 print([one.result(20).is_error for one in others], time.monotonic() - began)
 """
     failed, _, seconds = kernel.run(together).text.rpartition(" ")
