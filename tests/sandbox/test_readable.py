@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from vibe_jupyter.sandbox.readable import ProjectNotReadable, readable_paths
+from vibe_jupyter.sandbox.readable import MOST_IMPORTABLE, ProjectNotReadable, readable_paths
 
 
 def parts(project: Path) -> set[str]:
@@ -99,3 +99,16 @@ def test_a_home_on_the_path_is_no_library(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     assert str(tmp_path / "mine.py") not in readable_paths(tmp_path / "project").readable
+
+
+def test_of_a_library_that_is_too_large_nothing_is_read_or_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library"
+    for folder in (library, tmp_path / "project"):
+        folder.mkdir()
+    for number in range(MOST_IMPORTABLE + 1):
+        (library / f"m{number}.py").touch()
+    monkeypatch.syspath_prepend(library)
+    paths = readable_paths(tmp_path / "project")
+    assert not [path for path in (*paths.readable, *paths.listable) if Path(path).is_relative_to(library)]

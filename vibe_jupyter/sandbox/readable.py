@@ -59,9 +59,9 @@ def readable_paths(project: Path) -> ReadablePaths:
     walk = _Walk({os.path.realpath(path) for path in around})
     parts, whole = walk.below(root)
     libraries = [folder for folder in _import_folders() if not any(lies_in(folder, one) for one in (*around, root))]
-    modules = [file for folder in libraries for file in _modules_below(folder, (*around, root))]
-    readable = (*around, *([root] if whole else parts), *modules)
-    return ReadablePaths(readable, (root, *libraries), tuple(walk.hidden))
+    modules = {folder: _modules_below(folder, (*around, root)) for folder in libraries}
+    readable = (*around, *([root] if whole else parts), *(file for files in modules.values() for file in files))
+    return ReadablePaths(readable, (root, *(folder for folder in libraries if modules[folder])), tuple(walk.hidden))
 
 
 def program_folders(path: str) -> tuple[str, ...]:
