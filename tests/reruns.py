@@ -12,9 +12,6 @@ from typing import Final
 import pytest
 
 REASONS: Final[dict[str, str]] = {
-    r"tests/kernel/test_turns\.py::test_a_turn_ends_when_it_is_interrupted_or_nobody_waits_any_more\[.*": (
-        "seen once above a load of 10: what ends a turn was not heard within 30 s while code slept; cause unknown"
-    ),
     r"tests/browser/test_bridge\.py::test_an_approval_that_waits_survives_a_reload_and_the_whole_run_is_kept": (
         "seen once above a load of 15: the reloaded page did not show the card within 30 s; cause unknown"
     ),

@@ -33,7 +33,8 @@ def main(address: str, argv: list[str]) -> int:
     files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     request = repr(asked).encode() + b"\n"  # on one line, also where a value has several
     sent = server.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-    server.sendall(request[sent:])
+    if sent < len(request):  # what was asked for may be over already: then the server listens no more
+        server.sendall(request[sent:])
     process = int(_answer(server))
     for number in waiting:
         forward(number, None)

@@ -66,6 +66,49 @@ def test_code_that_ignores_the_interrupt_does_not_hide_it_from_the_run(kernel: W
     assert in_nested_code(kernel, swallowing).text.endswith("interrupted\n")
 
 
+# The system may give the signal to another thread, or between Python's last look for one and the sleep, which it does
+# not end then. Which of both it was makes no difference to the sleep.
+MISSED_PRESS = """
+def press():
+    time.sleep(0.3)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=press, name="press").start()
+time.sleep(60)
+"""
+OWN_WAKEUP_FD = """
+near, far = socket.socketpair()
+far.setblocking(False)
+assert [signal.set_wakeup_fd(far.fileno()), signal.set_wakeup_fd(-1)] == [-1, far.fileno()]
+"""
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+@pytest.mark.parametrize("before", ["", OWN_WAKEUP_FD], ids=["", "wakeup fd of the code"])
+def test_a_press_that_does_not_end_the_sleep_of_the_code_is_sent_again(kernel: Wire, before: str) -> None:
+    began = time.monotonic()
+    code = f"import signal, socket, threading, time\n{before}{MISSED_PRESS}"
+    assert kernel.run(f"print(serve_code({code!r}))").text.endswith("interrupted\n")
+    assert time.monotonic() - began < PROMPT_BACK
+    assert kernel.run("import signal; print(signal.set_wakeup_fd(-1), extra_threads())").text == "-1 set()\n"
+
+
+def test_an_interrupt_of_a_child_process_is_none_of_the_code(kernel: Wire) -> None:
+    code = (
+        "import os, signal, time\n"
+        "ready, is_ready = os.pipe()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    signal.signal(signal.SIGINT, lambda *_: os._exit(7))\n"
+        "    os.write(is_ready, b'.')\n"
+        "    while True: signal.pause()\n"
+        "os.read(ready, 1)\n"
+        "os.kill(child, signal.SIGINT)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "time.sleep(1.5)  # a press that was missed is sent again after a second"
+    )
+    assert kernel.run(f"print(serve_code({code!r}).outputs[0]['text'])").text == "serving\n7\n\n"
+
+
 def test_a_handler_of_a_click_can_be_interrupted(kernel: Wire) -> None:
     kernel.run("import time; comm.on_msg(lambda _: (print('in the handler', flush=True), time.sleep(60)))")
     comm_id = kernel.run("print(comm.comm_id, end='')").text

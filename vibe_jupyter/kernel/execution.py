@@ -69,14 +69,13 @@ class ExecutionAttempt:
         """Whether the user interrupted when the code was over already, or had not begun."""
 
     def run(self, execute: Callable[[], CellResult]) -> None:
-        try:
-            self._deadline.start()
-            self._run(execute)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            self._running = False
-            self._deadline.stop()  # else it would interrupt whatever runs next
+        with self._deadline.running():  # after it, it would interrupt whatever runs next
+            try:
+                self._run(execute)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                self._running = False
 
     def _run(self, execute: Callable[[], CellResult]) -> None:
         try:

@@ -1,20 +1,28 @@
 """Our own SIGINT handler around a stretch of the main thread."""
 
 import _thread
+import functools
+import math
+import os
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Final
+from typing import ClassVar, Final
+
+from vibe_jupyter.kernel.ipython_types import patched_attribute
 
 Proceed = Callable[[], None]
 """Does what would have been done without our handler; most often it raises KeyboardInterrupt."""
 
 AGAIN: Final = 1.0
 """Seconds after which code that swallowed an interrupt, or missed it, is interrupted again."""
+_MOST_SIGNALS: Final = 65_536
+"""Read at a time."""
 
 
 @contextmanager
@@ -110,13 +118,33 @@ class Deadline:
         self._over = False
         self._changed = threading.Event()
         self._sent = False
+        self._signals: socket.socket | None = None
+        """A byte for each signal, while the code runs. Not waited for: a copy of the kernel in which all threads wait
+        for locks is stalled, and the thread of this one must not hide it."""
+        self._is_noticed = False
+        """Whether there was an interrupt that Python's handler has not seen yet."""
         self._asks = False
         self._asked = 0.0
         """Seconds in which the code waited for the user."""
         self._thread = threading.Thread(target=self._watch_clock, name="vibe-deadline", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """While the code does; afterwards no more signal comes. Main thread."""
+        signals, written = socket.socketpair()
+        with signals, written:
+            signals.setblocking(False)
+            written.setblocking(False)
+            self._signals = signals
+            self._thread.start()
+            try:
+                with _signals_written(written.fileno()):
+                    yield
+            finally:
+                self._over = True
+                self._changed.set()
+                self._thread.join()
+                self._signals = None
 
     @contextmanager
     def asking(self) -> Generator[None]:
@@ -133,36 +161,97 @@ class Deadline:
         """The user wants the end; the first signal of it may be swallowed, by a `__del__` or by the code."""
         self._changed.set()
 
-    def stop(self) -> None:
-        """After this no more signal comes."""
-        self._over = True
-        self._changed.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
     def sent(self) -> bool:
-        """Whether the signal just received is this deadline's own; says so once for each."""
+        """Whether the signal just received is this deadline's own; says so once for each. In the handler."""
+        self._read_signals()
+        self._is_noticed = False
         sent, self._sent = self._sent, False
         return sent
 
     def _watch_clock(self) -> None:
-        began, seconds = time.monotonic(), self._seconds
+        began = time.monotonic()
+        due = math.inf if self._seconds is None else began + self._seconds
         while not self._over:
-            if self._changed.wait(seconds):
+            if self._changed.wait(min(due - time.monotonic(), AGAIN)):
                 self._changed.clear()
+            elif time.monotonic() < due:
+                self._send_missed()
+                continue
             elif self._seconds is not None and (left := self._left(began)) > 0:
-                seconds = left
+                due = time.monotonic() + left
                 continue
             else:
                 self._sent = True
                 interrupt_main_thread()
-            self._seconds, seconds = None, AGAIN
+            self._seconds, due = None, time.monotonic() + AGAIN
+
+    def _send_missed(self) -> None:
+        """A press that came between Python's last look for one and a call that blocks did not end that call."""
+        was_noticed, self._is_noticed = self._is_noticed, True  # before they are read: the handler may come between
+        if was_noticed:
+            interrupt_main_thread()
+        elif signal.SIGINT not in self._read_signals():
+            self._is_noticed = False
+
+    def _read_signals(self) -> bytes:
+        with suppress(BlockingIOError):
+            return b"" if self._signals is None else self._signals.recv(_MOST_SIGNALS)
+        return b""
 
     def _left(self, began: float) -> float:
         """Seconds that the code may still run; some, as long as it waits for the user."""
         assert self._seconds is not None
         left = self._seconds + self._asked - (time.monotonic() - began)
         return max(left, AGAIN) if self._asks else left
+
+
+_set_wakeup_fd: Final = signal.set_wakeup_fd
+"""Python's own."""
+
+
+class _Wakeup:
+    """Where the process writes its signals."""
+
+    fd: ClassVar[int] = -1
+    """Ours; -1 while there is none."""
+
+
+@contextmanager
+def _signals_written(ours: int) -> Generator[None]:
+    """Each signal is written there at once, also one that Python's handler is not called for: one that came between
+    Python's last look and a call that blocks, or that another thread got. The code keeps a wakeup fd of its own."""
+    _keep_from_children()
+
+    def set_fd_of_code(fd: int, /, *, warn_on_full_buffer: bool = True) -> int:
+        before = _set_wakeup_fd(fd if fd != -1 else ours, warn_on_full_buffer=warn_on_full_buffer and fd != -1)
+        return -1 if before == ours else before
+
+    before = _set_wakeup_fd(ours, warn_on_full_buffer=False)
+    if before != -1:  # of a loop around us, which needs it
+        _set_wakeup_fd(before)
+        yield
+        return
+    _Wakeup.fd = ours
+    try:
+        with patched_attribute(signal, "set_wakeup_fd", set_fd_of_code):
+            yield
+    finally:
+        _Wakeup.fd = -1
+        left = _set_wakeup_fd(-1)
+        if left != ours:
+            _set_wakeup_fd(left)
+
+
+@functools.cache
+def _keep_from_children() -> None:
+    """What a child of `os.fork` receives is no signal of ours."""
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=_forget_wakeup)
+
+
+def _forget_wakeup() -> None:
+    if _Wakeup.fd != -1 and (fd := _set_wakeup_fd(-1)) != _Wakeup.fd:
+        _set_wakeup_fd(fd)
 
 
 def interrupt_main_thread() -> None:
