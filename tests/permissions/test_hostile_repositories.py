@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.permissions.shell_fuzz import harm
+from tests.permissions.shell_fuzz import RUN_LIMIT, harm
 from tests.permissions.shell_tree import MARKER, environment, run_git
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.judge import judge_command
@@ -35,13 +36,16 @@ RUN_PROGRAMS = (
     ("conditional include", "git status"),
     ("format that runs gpg", "git log -1"),
     ("submodule", "git status"),
-    ("pipe in references", "git log -1"),
-    ("pipe for packed references", "git log --oneline"),
-    ("pipe for attributes", "git status"),
     ("link in a bisection", "git status"),
     ("external diff of a kind of file", "git diff"),
 )
 """Plants that were seen to work, each with a command that sets them off."""
+PIPES = (
+    (".git/refs/heads/main", "git log -1"),
+    (".git/packed-refs", "git log --oneline"),
+    (".gitattributes", "git status"),
+)
+"""Places for a pipe to which nobody writes, each with a command that waits there."""
 Plant = Callable[[Path], None]
 
 
@@ -117,16 +121,6 @@ def nested_attributes(project: Path) -> None:
     run_git(project, project.parent, "add", "-A")
 
 
-def pipe(name: str) -> Plant:
-    """A pipe that nobody writes to, in the place of what was there."""
-
-    def plant(project: Path) -> None:
-        (project / name).unlink(missing_ok=True)
-        os.mkfifo(project / name)
-
-    return plant
-
-
 def signed_commits(project: Path) -> None:
     """A default format that lets gpg look at each commit, and a commit that has a signature."""
     in_config("[gpg]\n\tprogram = EVIL\n[format]\n\tpretty = %h %+G?")(project)
@@ -148,9 +142,6 @@ def signed_commits(project: Path) -> None:
 
 PLANTS: dict[str, Plant] = {
     "format that runs gpg": signed_commits,
-    "pipe in references": pipe(".git/refs/heads/main"),
-    "pipe for packed references": pipe(".git/packed-refs"),
-    "pipe for attributes": pipe(".gitattributes"),
     "link in a bisection": both(
         written(".git/BISECT_LOG", ""), linked(".git/BISECT_START", "PROJECT/../outside/secret.txt")
     ),
@@ -217,6 +208,33 @@ def test_what_would_start_a_planted_program_asks(fresh_project: Path, name: str,
     (fresh_project / MARKER).unlink(missing_ok=True)
     assert judge_command(command, Workspace(fresh_project)).rule == "repository"
     assert harm(command, fresh_project, guarded=False), "the plant does not work, so the test shows nothing"
+
+
+@pytest.mark.parametrize(("place", "command"), PIPES)
+def test_what_would_wait_at_a_planted_pipe_asks(fresh_project: Path, place: str, command: str) -> None:
+    pipe = fresh_project / place
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    os.utime(fresh_project / "README.md")
+    assert judge_command(command, Workspace(fresh_project)).rule == "repository"
+    with subprocess.Popen(command.split(), cwd=fresh_project, env=environment(fresh_project.parent)) as git:
+        try:
+            assert waits_at(pipe, git), "the plant does not work, so the test shows nothing"
+        finally:
+            git.kill()
+
+
+def waits_at(pipe: Path, program: "subprocess.Popen[bytes]") -> bool:
+    """Whether the program opens it, before it ends. A pipe can be written to only while somebody reads it."""
+    end = time.monotonic() + RUN_LIMIT
+    while time.monotonic() < end and program.poll() is None:
+        try:
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:  # nobody reads it
+            time.sleep(0.01)
+        else:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("command", READING)
