@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import queue
+import threading
 from logging.handlers import QueueHandler
 
 import pytest
@@ -34,6 +35,29 @@ def test_a_failure_that_no_task_waits_for_is_logged_under_our_name() -> None:
     assert record.name == "vibe_jupyter.agent.engine"
     assert "ZeroDivisionError" in record.getMessage()
     assert records.empty()
+
+
+def test_what_waits_on_when_the_engine_ends_does_not_keep_its_thread() -> None:
+    waiting, again = threading.Event(), threading.Event()
+
+    async def wait_on() -> None:
+        try:
+            waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                again.set()
+
+    before = set(threading.enumerate())
+    engine = Engine()
+    [thread] = set(threading.enumerate()) - before
+    engine.submit(wait_on())
+    assert waiting.wait(WAIT)
+    engine.close()
+    thread.join(WAIT)
+    assert (thread.is_alive(), again.is_set()) == (False, True)
 
 
 def test_records_of_ours_go_to_handlers_of_our_own_logger_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import BROKEN, PATIENCE, TOKEN, NewServers, call, children, connection, declared, marked, until
+from vibe_jupyter.agent.engine import end_tasks
 from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import RESTARTS
@@ -174,18 +175,20 @@ async def test_an_interrupted_start_leaves_nothing(new_servers: NewServers) -> N
     await until(lambda: connection(servers, "slow").state == "stopped", "it is not said to have stopped")
 
 
-async def test_a_program_that_is_being_ended_is_ended_also_when_the_engine_ends(new_servers: NewServers) -> None:
-    servers = await new_servers(program("slow", "hangs at start"))
+async def test_a_program_that_is_being_ended_is_ended_also_when_the_engine_ends(
+    new_servers: NewServers, tmp_path: Path
+) -> None:
+    starts = tmp_path / "starts"
+    servers = await new_servers(program("slow", "hangs at start", starts))
     starting = asyncio.create_task(servers.start(["slow"]))
-    await until(lambda: bool(children()), "it was not started")
+    await until(lambda: count(starts) == 1, "it was not started")
     before = asyncio.all_tasks()
     starting.cancel()
     async with asyncio.timeout(PATIENCE):
         while not asyncio.all_tasks() - before:
-            await asyncio.sleep(0)  # no longer: a program that has hardly started ends at once
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
-        task.cancel()  # as the engine does with what still goes on when it is closed
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+            await asyncio.sleep(0)
+    await end_tasks()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
     await until(lambda: not children(), "it outlived the engine")
 
 

@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 THREAD_NAME = "vibe-engine"
 CLOSE_TIMEOUT = 3.0
 """Seconds that closing waits for the thread to end."""
+END_WAIT: Final = 2.0
+"""Seconds that cancelled tasks have, before they are cancelled once more."""
 
 _OURS: Final = "vibe_jupyter"
 _NETWORK: Final = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy")
@@ -55,13 +57,24 @@ class Engine:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(end_tasks())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
+
+
+async def end_tasks() -> None:
+    """Cancel all tasks of this loop but the one that asks, and wait for them.
+
+    One that is cancelled while asyncio connects the pipes of a program waits for the end of that program, which asyncio
+    then never notices (Python 3.11.7): a second time ends it.
+    """
+    for _ in range(2):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=END_WAIT)
 
 
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
