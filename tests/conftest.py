@@ -28,6 +28,11 @@ PURE = frozenset({"agent", "bridge", "config", "session"})
 """Folders whose tests talk to no kernels, pages, programs or servers of other projects."""
 ON_ONE_WORKER = frozenset({"gateway", "headless", "llm", "mcp", "mcp_server"})
 """Folders whose tests share what each worker would start anew: gateways, kernels, SDKs, processes that fork."""
+LONGEST = frozenset({"app", "browser", "browser 2", "headless", "kernel-installed", "mcp"})
+"""Groups of tests on one worker that take longest: they begin first."""
+GROUPS_BEGIN = 0.8
+"""In which part of the tests without a group the other groups begin: most of them wait for programs, while what is
+alone computes."""
 IN_SECOND_PAGE = frozenset(
     [
         *("test_accessibility", "test_arming", "test_in_browser", "test_looks", "test_mid_run"),
@@ -101,24 +106,36 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share something costly stay on one worker, and begin first: what is left over spreads evenly.
+    """Tests that share something costly stay on one worker.
 
     A test that failed may be run again (`--reruns` in the Makefile) only where other processes take part in it.
     """
-    order: dict[pytest.Item, tuple[bool, bool]] = {}
     for item in items:
-        in_browser = is_in_browser(item)
-        if in_browser:
-            item.add_marker(pytest.mark.xdist_group("browser 2" if item.path.stem in IN_SECOND_PAGE else "browser"))
         folder = _folder_of(item.path)
-        in_group = in_browser or item.get_closest_marker("xdist_group") is not None
-        if folder in ON_ONE_WORKER and not in_group:
+        if is_in_browser(item):
+            item.add_marker(pytest.mark.xdist_group("browser 2" if item.path.stem in IN_SECOND_PAGE else "browser"))
+        elif folder in ON_ONE_WORKER and not _group_of(item):
             item.add_marker(pytest.mark.xdist_group(folder))
-            in_group = True
         if folder in PURE:
             item.add_marker(pytest.mark.flaky(reruns=0))
-        order[item] = (not in_browser, not in_group)
-    items.sort(key=order.__getitem__)
+    places = _places(items)
+    items.sort(key=places.__getitem__)
+
+
+def _group_of(item: pytest.Item) -> str:
+    """Of tests that stay on one worker; empty for others."""
+    marker = item.get_closest_marker("xdist_group")
+    return str(marker.args[0]) if marker else ""
+
+
+def _places(items: list[pytest.Item]) -> dict[pytest.Item, float]:
+    """Where each begins, from 0 to 1."""
+    groups = {item: _group_of(item) for item in items}
+    alone = [item for item, group in groups.items() if not group]
+    shorter = list(dict.fromkeys(group for group in groups.values() if group and group not in LONGEST))
+    of_group = {group: GROUPS_BEGIN * (at + 1) / len(shorter) for at, group in enumerate(shorter)}
+    of_alone = {item: (at + 1) / len(alone) for at, item in enumerate(alone)}
+    return {item: of_group.get(group, 0.0) if group else of_alone[item] for item, group in groups.items()}
 
 
 @cache
