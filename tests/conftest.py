@@ -131,7 +131,9 @@ def _group_of(item: pytest.Item) -> str:
 def _places(items: list[pytest.Item]) -> dict[pytest.Item, float]:
     """Where each begins, from 0 to 1."""
     groups = {item: _group_of(item) for item in items}
-    alone = [item for item, group in groups.items() if not group]
+    alone = sorted(
+        (item for item, group in groups.items() if not group), key=lambda item: _folder_of(item.path) != "sweeps"
+    )
     shorter = list(dict.fromkeys(group for group in groups.values() if group and group not in LONGEST))
     of_group = {group: GROUPS_BEGIN * (at + 1) / len(shorter) for at, group in enumerate(shorter)}
     of_alone = {item: (at + 1) / len(alone) for at, item in enumerate(alone)}

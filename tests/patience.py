@@ -1,5 +1,12 @@
-"""What the tests with drawn values have in common: a busy machine is no failure."""
+"""How long tests wait: a busy machine is no failure."""
 
-from hypothesis import HealthCheck, settings
+import os
+from typing import Final
 
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LOAD: Final = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+"""Processes for each processor as the tests begin; 1 where there are fewer."""
+
+
+def patient(seconds: float) -> float:
+    """So many seconds on a machine that does nothing else, more where it does."""
+    return seconds * LOAD

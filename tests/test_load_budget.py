@@ -14,6 +14,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
+from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.safe_imports import without_collections
 
@@ -33,7 +34,7 @@ FORBIDDEN = {
     "tree_sitter",
     "tree_sitter_bash",
 }
-KERNEL_WAIT = 60  # seconds
+KERNEL_WAIT = patient(60)  # seconds
 VIEW_BYTES, EXTENSION_BYTES = 20_000, 60_000  # compressed
 
 pytestmark = pytest.mark.xdist_group("load")

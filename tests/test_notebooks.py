@@ -6,11 +6,12 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.patience import patient
 from tests.tiers import further
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-CELL_LIMIT = 60  # seconds
+CELL_LIMIT = patient(60)  # seconds
 SHOWN_ELSEWHERE = "trust.ipynb"
 """With somebody there, in tests/sandbox/test_trust_notebook.py."""
 

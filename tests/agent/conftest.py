@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from tests.patience import patient
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import TurnLimit
 from vibe_jupyter.agent.loop import start_run
@@ -24,7 +25,7 @@ from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.testing import ScriptedModel
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 
-WAIT = 30.0
+WAIT = patient(30.0)
 """Seconds any run of these tests may take."""
 
 

@@ -8,9 +8,10 @@ from logging.handlers import QueueHandler
 
 import pytest
 
+from tests.patience import patient
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 
-WAIT = 30.0  # seconds
+WAIT = patient(30.0)  # seconds
 
 
 def test_a_failure_that_no_task_waits_for_is_logged_under_our_name() -> None:

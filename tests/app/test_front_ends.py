@@ -16,10 +16,11 @@ import pytest
 
 from tests.app.conftest import CONFIG
 from tests.kernel.fork_server import nbconvert_command, terminal_command
+from tests.patience import patient
 from vibe_jupyter.testing import ScriptedModel, call, say, status
 
 pytestmark = [pytest.mark.xdist_group("front-ends"), pytest.mark.usefixtures("forked_kernels")]
-WAIT = 60.0
+WAIT = patient(60.0)
 """Seconds a whole notebook may take."""
 PRESSES = 4
 """Times Ctrl-C is pressed, `WAIT` shared by them."""

@@ -12,13 +12,14 @@ import pytest
 
 from tests.app.conftest import Session
 from tests.app.prompt_sessions import file, first_prompt, settings, system_prompt, trusted_prompt
+from tests.patience import patient
 from vibe_jupyter.config.settings import ProjectContext
 from vibe_jupyter.context.git_state import NOT_ASKED
 from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
 
-GIT_WAIT = 30  # seconds
+GIT_WAIT = patient(30)  # seconds
 TREE = "[project_context]\ntree = true\n"
 SLOW_GIT = "#!/bin/sh\nexec /bin/sleep 600\n"
 README_NAMES = tuple(

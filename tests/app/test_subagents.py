@@ -10,6 +10,7 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.app.prompt_sessions import file, settings
 from tests.kernel.matrix import INSTALLED
+from tests.patience import patient
 from vibe_jupyter.agent.delegation import AT_ONCE
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import answer, call, say, status
@@ -18,7 +19,7 @@ from vibe_jupyter.testing.wire import Reply, Tokens
 
 pytestmark = pytest.mark.xdist_group("app")
 
-WAIT = 20.0
+WAIT = patient(20.0)
 ROLE = "You are the sub-agent"
 WRITER = """\
 agent_type = "subagent"

@@ -12,11 +12,12 @@ import pytest
 
 from tests.app.conftest import CONFIG
 from tests.kernel.fork_server import terminal_command
+from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = pytest.mark.xdist_group("front-ends")
-WAIT = 30
+WAIT = patient(30)
 """Seconds until a test gives up."""
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)|\r")
 ASKED = r"deny:"

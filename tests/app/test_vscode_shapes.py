@@ -18,12 +18,13 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
+from tests.patience import patient
 from vibe_jupyter.testing import answer, call, hold, say
 from vibe_jupyter.ui.run_output import MARK
 from vibe_jupyter.ui.widget import LOADED_WITHIN, SILENT_PAGE
 
 pytestmark = pytest.mark.xdist_group("vscode")
-WAIT = 60
+WAIT = patient(60)
 """Seconds until a test gives up."""
 
 

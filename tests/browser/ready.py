@@ -5,13 +5,15 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import JSHandle, Page, TimeoutError
 
-PATIENCE = 3_000
+from tests.patience import patient
+
+PATIENCE = patient(3_000)
 """Milliseconds until the kernel is asked, and until it is asked again."""
 QUESTIONS = 7
 """Asked before the page is reloaded: that takes as long as most tests."""
 POLLING = 50
 """Milliseconds between two looks. Playwright looks with each frame, which costs more than what is waited for."""
-WAIT = 30_000
+WAIT = patient(30_000)
 """Milliseconds after that."""
 
 _FIND = """

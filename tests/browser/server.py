@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.fork_server import kernels_on_path
+from tests.patience import patient
 
 REPOSITORY = Path(__file__).parents[2]
-START_WAIT = 60.0
+START_WAIT = patient(60.0)
 """Seconds until the server must answer."""
-STOP_WAIT = 15.0
+STOP_WAIT = patient(15.0)
 """Seconds given to the server to end its kernels."""
 KERNEL = {
     "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],

@@ -21,6 +21,7 @@ from tests.browser.lab import Lab
 from tests.browser.ready import wait_until
 from tests.browser.server import LabServer
 from tests.browser.stage import Stage, everything, messages
+from tests.patience import patient
 from tests.tiers import further
 from tests.ui.runs import asked, finished, kept, resolved, said, transcript
 from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, looks
@@ -38,7 +39,7 @@ RULES: dict[str, Any] = {
 }
 WITHOUT_COLORS = {"color-contrast": {"enabled": False}}
 """More rules: axe takes most of its time for what `pale_words` sees too."""
-WAIT = 60.0
+WAIT = patient(60.0)
 """Seconds an export may take."""
 
 OPEN_ALL = "root => root.querySelectorAll('details').forEach(one => { one.open = true; })"

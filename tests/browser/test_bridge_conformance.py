@@ -12,13 +12,14 @@ import pytest
 from tests.bridge import cases
 from tests.browser.lab import Lab
 from tests.browser.ready import wait_until
+from tests.patience import patient
 from vibe_jupyter.headless import NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import Channel, KernelProcess, Message
 
 REPOSITORY = Path(__file__).parents[2]
-WAIT = 30.0
+WAIT = patient(30.0)
 """Seconds one cell may take."""
 Ran = Callable[[], tuple[str, str]]
 

@@ -17,12 +17,13 @@ from tests.browser.lab import Lab
 from tests.browser.notebook_page import LOAD, PROMPT, NotebookPage, open_prompt
 from tests.browser.ready import wait_until
 from tests.browser.server import LabServer
+from tests.patience import patient
 from vibe_jupyter.testing import ScriptedModel, answer, call, hold, say
 
 pytestmark = pytest.mark.browser
 
 ALL = "--yes=edit_cell,insert_cell,move_cells,delete_cells,run_cells,run_code"
-PROMPT_BACK = 15.0
+PROMPT_BACK = patient(15.0)
 """Seconds, far fewer than what is interrupted would take, and enough for any machine."""
 
 

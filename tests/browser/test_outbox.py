@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.patience import PATIENT
+from tests.drawn_values import PATIENT
 from vibe_jupyter.ui.page import FEW, PatchOutbox, ViewPart, ViewPatch
 
 IDS = st.sampled_from(["t1", "s1", "s2", "c1"])

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.contrasts import CONTRASTS
 from tests.browser.cut import CUT
+from tests.patience import patient
 from tests.tiers import further
 from tests.ui.runs import kept
 from tests.ui.scenes import ENDS
@@ -28,7 +29,7 @@ MIN_CONTRAST = 4.5
 """To one."""
 PAPER = ViewportSize(width=794, height=1123)
 """A4 in CSS pixels."""
-EXPORT_WAIT = 60.0
+EXPORT_WAIT = patient(60.0)
 """Seconds nbconvert may take."""
 FRONT_ENDS = Path(__file__).parents[2] / "docs" / "front-ends.md"
 ALWAYS = (

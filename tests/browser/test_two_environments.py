@@ -11,12 +11,13 @@ from playwright.sync_api import Browser, expect
 from tests.browser.lab import Lab
 from tests.browser.server import lab_server
 from tests.kernel.matrix import MATRIX
+from tests.patience import patient
 from vibe_jupyter.testing import ScriptedModel, call, say
 from vibe_jupyter.ui.widget import SILENT_PAGE
 
 pytestmark = [pytest.mark.matrix, pytest.mark.browser, pytest.mark.timeout(900)]
 INSTALL = 600  # seconds
-WAIT = 30.0  # seconds
+WAIT = patient(30.0)  # seconds
 LOAD, VIBE, NEXT = 0, 1, 2
 """Places of the cells."""
 

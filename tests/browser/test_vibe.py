@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.arming import armed, longer, press
 from tests.browser.lab import Lab
+from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.app.kept_answers import SAID
 from vibe_jupyter.testing import ScriptedAnswer, ScriptedModel, answer, call, hold, say
@@ -18,9 +19,9 @@ from vibe_jupyter.ui.widget import ALIVE_GRACE
 pytestmark = pytest.mark.browser
 
 LOAD, VIBE, NEXT = 0, 1, 2
-PROMPT_BACK = 10.0
+PROMPT_BACK = patient(10.0)
 """Seconds, far fewer than what is interrupted would take, and enough for any machine."""
-PAGE_LAG = 10.0
+PAGE_LAG = patient(10.0)
 """Seconds a loaded test machine may add to what the page shows."""
 SLOW = "import time\nfor second in range(60):\n    print(second, flush=True)\n    time.sleep(1)"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.config.conftest import Home
-from tests.patience import PATIENT
+from tests.drawn_values import PATIENT
 from vibe_jupyter.config.toml_file import SettingNode, parse_toml
 from vibe_jupyter.errors import ConfigError
 

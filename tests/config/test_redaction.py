@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.patience import PATIENT
+from tests.drawn_values import PATIENT
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import MessageAdded, TextPart, ToolFinished, ToolMessage

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.api_page import LEFT_OUT, MODULES
+from tests.patience import patient
 from vibe_jupyter.commands.registry import COMMANDS, help_page
 from vibe_jupyter.options import OPTION_NAMES
 
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 LOADED_FROM_ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe|source|link rel=.?stylesheet)\b[^>]*=["']?(?:https?:)?//[^>]*>"""
 )
-WAIT = 110
+WAIT = patient(110)
 """Seconds the build may take; it runs the quickstart."""
 
 

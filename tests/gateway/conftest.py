@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.kernel.fork_server import script_command
+from tests.patience import patient
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT
 from vibe_jupyter.gateway.server import GRACE, GatewayServer, ServerWaits
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
@@ -20,7 +21,7 @@ from vibe_jupyter.testing import ScriptedModel
 
 TOKEN = "0f" * 32
 SAMPLE = Path(__file__).parents[1] / "mcp" / "sample_server.py"
-PATIENCE = 30.0
+PATIENCE = patient(30.0)
 """Seconds for what takes a moment, on a machine that is busy."""
 
 _MODELS = """

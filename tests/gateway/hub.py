@@ -17,6 +17,7 @@ import httpx
 
 from tests.gateway.conftest import PATIENCE, until
 from tests.mcp.real_servers import is_ready, node, say_ready
+from tests.patience import patient
 
 FOLDER = Path(__file__).resolve().parents[2] / ".matrix" / "jupyterhub"
 FROM_PYPI = ("jupyterhub==6.1.1",)
@@ -24,7 +25,7 @@ FROM_NPM = ("configurable-http-proxy@5.3.0",)
 HUB_TOKEN = "ab" * 16
 """Token of the Hub's own API."""
 _INSTALL = 600  # seconds
-START = 120.0
+START = patient(120.0)
 """Seconds for the Hub to start, and for its services, on a machine that is busy."""
 _END = 60.0  # seconds for all processes
 _SETTINGS = """

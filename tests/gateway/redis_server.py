@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.patience import patient
+
 PROGRAM = "redis-server"
-START = 30.0
+START = patient(30.0)
 """Seconds it may take to begin on a busy machine."""
 _PAUSE = 0.02  # seconds between two looks
 _MISSING = f"{PROGRAM} is not installed: its tests are left out, and those on SQLite say the same"

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from starlette.types import Message
 
+from tests.patience import patient
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.chat_writer import ChatWriter
@@ -25,7 +26,7 @@ from vibe_jupyter.llm.request import AnswerLimits, Model, Server
 from vibe_jupyter.testing import ScriptedModel
 
 TLS = Path(__file__).parents[1] / "llm" / "tls"
-PATIENCE = 20.0
+PATIENCE = patient(20.0)
 """Seconds for what takes a moment."""
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 BEGUN = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -15,9 +15,10 @@ import httpx
 import psutil
 
 from tests.gateway.conftest import PATIENCE, TOKEN, TOKEN_VARIABLE, chat_body, read_events, until
+from tests.patience import patient
 from vibe_jupyter.llm.connections import tls_context
 
-START = 120.0
+START = patient(120.0)
 """Seconds for processes that start, on a machine that is busy."""
 _COMMAND = "from vibe_jupyter.cli import main; raise SystemExit(main())"
 

@@ -15,12 +15,13 @@ import pytest
 from tests.app.conftest import CONFIG
 from tests.headless.schema_changes import breaking_changes
 from tests.kernel.fork_server import program_command
+from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
 from vibe_jupyter.testing import ScriptedModel, call, say
 
 SPEC = {"name": "python3", "display_name": "Python 3"}
-WAIT = 60.0
+WAIT = patient(60.0)
 """Seconds a run may take."""
 SIX_BY_SEVEN = [call("run_code", code="import os; os.write(1, b'raw\\n'); print('said'); 6 * 7"), "It is **42**."]
 ENDLESS = [call("run_code", code=f"{number}") for number in range(9)]

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.fork_server import program_command
+from tests.patience import patient
 from vibe_jupyter.version import __version__
 
-WAIT = 90.0
+WAIT = patient(90.0)
 """Seconds, most of them for a kernel to start."""
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.wire import WAIT, Cell, Wire
+from tests.patience import patient
 
-PROMPT_BACK = 10.0  # seconds; far below what the cell would take
+PROMPT_BACK = patient(10.0)  # seconds; far below what the cell would take
 
 
 def interrupted(kernel: Wire, code: str, *, when: str) -> Cell:

@@ -17,10 +17,11 @@ from jupyter_client.manager import KernelManager
 
 from tests.kernel.fork_server import kernel_command
 from tests.kernel.matrix import ROOT, Target
+from tests.patience import patient
 
-WAIT = 30.0
+WAIT = patient(30.0)
 """Seconds that any one answer may take."""
-START_WAIT = 60.0
+START_WAIT = patient(60.0)
 """Seconds in which a kernel must answer first."""
 NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
 """A quarter of what a short cell costs is to write its line into a database on disk."""

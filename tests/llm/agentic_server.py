@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-WAIT = 30.0
+from tests.patience import patient
+
+WAIT = patient(30.0)
 """Seconds a script waits for an answer to an approval."""
 
 CODE_ARGUMENTS: dict[str, Any] = {"code": "print(6 * 7)", "outputs": []}

@@ -24,6 +24,7 @@ from tests.llm.agentic_server import (
     progress,
     serving,
 )
+from tests.patience import patient
 from vibe_jupyter import config
 from vibe_jupyter.app.model_check import check_model
 from vibe_jupyter.app.models import ModelChoice
@@ -35,7 +36,7 @@ from vibe_jupyter.llm.growing_answer import reader_for
 from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, Server
 from vibe_jupyter.protocol import AssistantMessage, TextDelta, TextPart, UserMessage
 
-WAIT = 30.0
+WAIT = patient(30.0)
 """Seconds any of these may take."""
 
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.kernel.fork_server import script_command
+from tests.patience import patient
 from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 from vibe_jupyter.mcp.hooks import ServerHooks
@@ -22,7 +23,7 @@ SAMPLE = HERE / "sample_server.py"
 BROKEN = HERE / "broken_server.py"
 TOKEN = "TEST_TOKEN"
 """A variable of a declared server by which all that it starts is known."""
-PATIENCE = 60.0
+PATIENCE = patient(60.0)
 """Seconds for what takes a moment, on a machine that is busy."""
 
 

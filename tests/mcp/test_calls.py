@@ -10,13 +10,14 @@ import pytest
 import pytest_asyncio
 
 from tests.mcp.conftest import call, connection, declared, sample, until
+from tests.patience import patient
 from vibe_jupyter.config.tool_servers import ServerAddress
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PROMPT = 2.0
+PROMPT = patient(2.0)
 """Seconds within which an interrupted call must return."""
 
 

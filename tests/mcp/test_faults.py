@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import BROKEN, NewServers, call, children, connection, declared, forked, served, until
+from tests.patience import patient
 from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import ServerPool
 
 SHORT = 1.0
 """Seconds a call is given that will not be answered."""
-SLACK = 5.0
+SLACK = patient(5.0)
 """Seconds that a busy machine may add to a limit."""
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.patience import PATIENT
+from tests.drawn_values import PATIENT
 from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram
 from vibe_jupyter.mcp.tool_names import (
     LONGEST,

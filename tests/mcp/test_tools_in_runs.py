@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.mcp.conftest import HERE, connection, declared, forked, until
+from tests.patience import patient
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import TurnLimit
 from vibe_jupyter.agent.loop import start_run
@@ -55,7 +56,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DIALECTS: tuple[DialectName, ...] = ("openai", "mistral", "ollama")
 WORDS = "mcp__contents__words"
-PROMPT_BACK = 5.0
+PROMPT_BACK = patient(5.0)
 """Seconds; two of them are promised, the rest is for a busy machine."""
 Decide = Callable[[ApprovalRequested], Command]
 

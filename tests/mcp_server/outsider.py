@@ -10,13 +10,14 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from tests.patience import patient
 from vibe_jupyter.llm.connections import tls_context
 
 if TYPE_CHECKING:
     import mcp_types as types
     from mcp.client import Client
 
-WAIT = 30.0
+WAIT = patient(30.0)
 """Seconds that any one answer may take."""
 
 

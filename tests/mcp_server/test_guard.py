@@ -13,6 +13,7 @@ import pytest
 
 from tests.mcp_server.outsider import Outsider, over_http, text
 from tests.on_use import OnUse
+from tests.patience import patient
 from vibe_jupyter.protocol import TextPart, ToolMessage, ToolSpec
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 http_server = OnUse("vibe_jupyter.mcp_server.http")
 tools_server = OnUse("vibe_jupyter.mcp_server.server")
 
-WAIT = 20.0
+WAIT = patient(20.0)
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 ACCEPT = "application/json, text/event-stream"
 

@@ -12,10 +12,11 @@ import pytest
 from tests.kernel.wire import Wire
 from tests.notebook.page import Page
 from tests.notebook.test_tools import after_reading, call, call_all, error, requests, text
+from tests.patience import patient
 from vibe_jupyter.notebook.bridge import KNOWN_WAIT
 
 OpenPage = Callable[..., Page]
-PROMPT_BACK = 10.0
+PROMPT_BACK = patient(10.0)
 """Seconds, far fewer than what is interrupted would take, and enough for any machine."""
 
 

@@ -5,12 +5,13 @@ import time
 import pytest
 
 from tests.on_use import OnUse
+from tests.patience import patient
 from vibe_jupyter.notebook.document import HTML_READ, html_text
 
 pd = OnUse("pandas")
 pl = OnUse("polars")
 
-SECONDS = 3.0
+SECONDS = patient(3.0)
 """Bound on reading any HTML, on a busy machine; a second look at each character takes longer."""
 
 

@@ -9,13 +9,14 @@ from typing import Final
 import pytest
 
 from tests.kernel.matrix import ROOT, with_packages
+from tests.patience import patient
 
 PACKAGES: Final = (
     *("ipyflow>=0.0.231,<0.1", "ipyflow-core>=0.0.231,<0.1", "pyccolo", "astunparse", "nest_asyncio", "six", "wheel"),
     *("black", "mypy_extensions", "pathspec", "platformdirs", "click", "pytokens"),
 )
 """It and all it imports."""
-WAIT: Final = 120
+WAIT: Final = patient(120)
 """Seconds given to the whole."""
 PROGRAM: Final = """
 import json, sys

@@ -6,13 +6,14 @@ import nbformat
 import pytest
 
 from tests.notebook import reads
+from tests.patience import patient
 from vibe_jupyter.headless import NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
 
 REPOSITORY = Path(__file__).parents[2]
-WAIT = 60.0
+WAIT = patient(60.0)
 """Seconds the asking cell may take."""
 
 

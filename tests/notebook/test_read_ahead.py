@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from tests.patience import patient
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.read_ahead import ReadAhead
 from vibe_jupyter.notebook.cell_names import cell_names
@@ -14,7 +15,7 @@ from vibe_jupyter.notebook.replay import Replay
 from vibe_jupyter.notebook.staleness import cell_standings
 from vibe_jupyter.protocol import Cell
 
-_WAIT: Final = 30
+_WAIT: Final = patient(30)
 """Seconds until everything must have been read."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.patience import patient
 from tests.permissions.shell_fuzz import snapshot
 from tests.permissions.shell_tree import MARKER, SECRETS, make_shell_tree, run_git
 from vibe_jupyter.tools.child_environment import NOT_INTERACTIVE
@@ -17,7 +18,7 @@ CASES: Final[list[dict[str, Any]]] = [
     json.loads(line)
     for line in (Path(__file__).parents[1] / "corpora" / "bash_agents.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-RUN_LIMIT: Final = 10  # seconds
+RUN_LIMIT: Final = patient(10)  # seconds
 _PATH: Final = re.compile(r"(?<![\w/.@*-])(?:[A-Za-z_][\w-]*/)+[\w-]+(?:\.\w+)+")
 _STUB: Final = "import os\n\n\nclass Thing:\n    def run(self):  # TODO\n        return None\n" * 60
 Plant = Callable[[Path], None]

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.patience import patient
 from tests.permissions.shell_tree import MARKER, SECRETS
 from vibe_jupyter.permissions.shell.git_environment import git_environment
 from vibe_jupyter.tools.child_environment import child_environment
 
-RUN_LIMIT = 15  # seconds; what only reads here takes a fraction of one
+RUN_LIMIT = patient(15)  # seconds; what only reads here takes a fraction of one
 
 _QUOTED: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""", re.DOTALL)
 _SIGN: Final = re.compile(r"[<>|&;()\n]")

@@ -6,11 +6,13 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.patience import patient
+
 SECRETS = ("TOPSECRET-OUTSIDE", "TOPSECRET-HOME", "TOPSECRET-SIBLING", "TOPSECRET-COMMIT", "sk-ENVSECRET-FILE")
 """What no command that runs unasked may print."""
 MARKER = "PWNED"
 """A file that only a planted program makes."""
-WAIT = 20  # seconds
+WAIT = patient(20)  # seconds
 
 CONFIG = "[core]\n\tfsmonitor = {0}/proj/evil.sh\n"
 BARE_CONFIG = (

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.shell.patterns import pattern_parts
 
 WRITERS = 2
 GRANTS_EACH = 25
-WAIT = 60  # seconds
+WAIT = patient(60)  # seconds
 
 
 @pytest.fixture

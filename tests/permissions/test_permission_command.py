@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.patience import patient
 from tests.permissions.shell_tree import MARKER
 
 COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())", "permission"]
 CORPORA = Path(__file__).parents[1] / "corpora"
-WAIT = 60  # seconds
+WAIT = patient(60)  # seconds
 MODULES_LIMIT = 260
 """Modules the command imports, Python's own ones counted."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import patient
 from tests.permissions.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell import ShellVerdict
@@ -21,7 +22,7 @@ RUN_SAMPLE = 25
 UNASKED_SHARE = 0.95
 RECORDED_SHARE = 0.5
 LOOKS = 3
-CPU_LIMIT = 0.25  # seconds; a decision takes a few thousandths, one that hangs takes for ever
+CPU_LIMIT = patient(0.25)  # seconds; a decision takes a few thousandths, one that hangs takes for ever
 SHELL = ShellState(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8")
 TREES = tuple(dict.fromkeys(case["plant"] for case in CASES))
 

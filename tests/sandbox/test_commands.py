@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
 from tests.tools.conftest import snapshot
 from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.sandbox.command_watch import GOES_ON
@@ -21,7 +22,7 @@ from vibe_jupyter.tools.process import FinishedCommand, ShellCommand
 
 pytestmark = pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
 PYTHON = shlex.quote(sys.executable)
-SECONDS = 60
+SECONDS = patient(60)
 CALLS = """
 import ctypes, os, sys
 L = ctypes.CDLL(None, use_errno=True)
@@ -232,7 +233,7 @@ async def test_a_command_that_was_refused_something_ends_soon_and_says_what_else
     done = await run(project, "echo x > one.txt; echo y > two.txt; sleep 50")
     assert isinstance(done, NotExplored)
     assert done.reason == "in a sandbox it wanted to write one.txt, write two.txt"
-    assert time.monotonic() - began < GOES_ON + 20
+    assert time.monotonic() - began < GOES_ON + patient(20)
 
 
 async def test_at_its_time_it_ends_with_all_it_started(project: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.matrix import ROOT
+from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.sandbox.availability import machine_refusal
 
@@ -19,7 +20,7 @@ MADE_OF = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", sys.base_prefix, o
 ATTEMPTS = ("test_escapes.py", "test_commands.py", "test_copies.py::test_code_sees_every_variable_and_changes_none")
 SOME = "pidfd or abstract or datagram or unlinking or namespaces or sees_every_variable"
 """Names of attempts that `make test` makes; all are made by `make test-matrix`."""
-START = 30.0
+START = patient(30.0)
 """Seconds in which a container runs a program that does nothing."""
 ALL = 900.0
 """Seconds in which all attempts have been made."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.patience import patient
 from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
 from vibe_jupyter.agent.call_context import LOOK_SHARE, ProgressStreams
@@ -246,7 +247,7 @@ def printed(redactor: Redactor, pieces: Iterable[str]) -> tuple[str, float]:
         await asyncio.to_thread(code)
         while not shown[-1].endswith(" end\n"):
             await asyncio.sleep(0.001)
-            assert time.monotonic() < began + 30
+            assert time.monotonic() < began + patient(30)
         return time.monotonic() - began
 
     seconds = asyncio.run(run())

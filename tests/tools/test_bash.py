@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.patience import patient
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import TextPart, ToolResult
@@ -20,7 +21,7 @@ from vibe_jupyter.tools.child_environment import NOT_INTERACTIVE, child_environm
 from vibe_jupyter.tools.contract import ToolContext
 from vibe_jupyter.tools.process import BoundedOutput
 
-PATIENCE = 10.0
+PATIENCE = patient(10.0)
 """Seconds a test waits for what must come."""
 PLANTED = {
     name: f"planted-{name}"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from tests.patience import patient
 from tests.ui.runs import STARTED, asked, code_finished, finished, resolved, said, whole_run
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import Command, DecidedBy, Event, Notice, Reject, TextDelta
@@ -19,7 +20,7 @@ from vibe_jupyter.ui.terminal import TerminalFrontEnd
 from vibe_jupyter.ui.text_prompt import TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 
-WAIT = 60
+WAIT = patient(60)
 """Seconds until a test gives up."""
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.patience import PATIENT
+from tests.drawn_values import PATIENT
 from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes
 
 

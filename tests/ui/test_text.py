@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.patience import PATIENT
+from tests.drawn_values import PATIENT
 from vibe_jupyter.ui.text import (
     count_text,
     escape_hidden,

@@ -5,11 +5,12 @@ import threading
 
 import pytest
 
+from tests.patience import patient
 from tests.variables.hostile import ran
 from vibe_jupyter.variables.describe import describe_value, value_fingerprint, value_kind, value_line
 
 pytestmark = pytest.mark.xdist_group("libraries")
-SECONDS = 60.0
+SECONDS = patient(60.0)
 """Bound on looking at all of them; a hostile one hangs for good."""
 OBJECTS, KINDS = 300, 60
 LINE, TEXT = 600, 12_000

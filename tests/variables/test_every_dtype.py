@@ -7,6 +7,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from tests.on_use import OnUse
+from tests.patience import patient
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.situation import SituationReport, Surroundings
 from vibe_jupyter.errors import ToolError
@@ -16,7 +17,7 @@ from vibe_jupyter.variables.describe import describe_value, value_fingerprint, v
 pytestmark = pytest.mark.xdist_group("libraries")
 np, pd, pl = map(OnUse, ("numpy", "pandas", "polars"))
 every = OnUse("tests.variables.every_dtype")
-SECONDS = 5.0
+SECONDS = patient(5.0)
 """Bound on one look at one value, on a busy machine; a look that grows with the value takes longer."""
 UNDESCRIBED = "could not be described"
 

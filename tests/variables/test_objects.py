@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tests.patience import patient
 from tests.variables.hostile import NAMES, HostileMeta, hostile_objects, ran
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Resource, Table
 from vibe_jupyter.variables.describe import describe_value, summary_line, value_fingerprint, value_line
 
-SECONDS = 1.0
+SECONDS = patient(1.0)
 """Bound on looking at any hostile object."""
 
 
