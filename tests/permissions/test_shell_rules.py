@@ -194,7 +194,9 @@ rg --pre=./evil.sh hello README.md
 printf -v PATH ./bin
 test -v 'a[$(touch PWNED)]'
 python -m pip list
-pip list --outdated""",
+pip list --outdated
+find . -name '*.md' | xargs -I README.md -L 1 cat README.md
+find . -name '*.md' | xargs -IREADME.md -n2 cat README.md""",
     "operand": """\
 find . -name '*.md' | xargs uniq
 find . -name '*.md' -exec uniq {} +
@@ -388,6 +390,43 @@ def test_a_verdict_says_nothing_about_what_a_secret_holds(fresh_project: Path) -
     ]
     verdicts: list[list[str]] = []
     for content in ("MISTRAL_API_KEY=sk-ENV", "TODO zzz", "", "hello"):
+@pytest.mark.parametrize(
+    "program",
+    [
+        '{print $1,\n$2 > "PWNED"}',
+        '{print $1 ||\n2 > "PWNED"}',
+        '{print $1 ?\n1 :\n2 > "PWNED"}',
+        '{printf "%s",\n\n$2 > "PWNED"}',
+    ],
+)
+def test_a_file_that_awk_names_in_a_later_line_of_its_print_is_seen(decide: Judge, program: str) -> None:
+    verdict = decide(f"awk '{program}' README.md")
+    assert (verdict.verdict, verdict.rule) == ("ask", "redirection")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -type f -not -path './data/*' -exec cat {} \\;",
+        "find sub -type f -not -path './data/*' -exec cat {} \\;",
+        "find . -type f ! -not -path '*/data/*' -exec cat {} \\;",
+        "find . -type f -print -name '*.md' | xargs cat",
+        "find . -type f -print0 -name '*.md' | xargs -0 cat",
+        "cd empty && find ../sub -name data -exec grep -r KEY {} \\;",
+    ],
+)
+def test_a_protected_file_that_the_tests_of_find_do_not_leave_out_asks(tmp_path: Path, command: str) -> None:
+    for folder in ("data", "empty", "sub/data"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "README.md").write_text("hello")
+    (tmp_path / "sub/data/.env").write_text("KEY=1")
+    verdict = judge_command(command, Workspace(tmp_path))
+    assert (verdict.verdict, verdict.rule) == ("ask", "place")
+    for left_out in ("*/data/*", "./sub/*"):
+        passing = f"find . -type f -not -path '{left_out}' -name '*.md' -print | xargs cat"
+        assert judge_command(passing, Workspace(tmp_path)).verdict == "allow"
+
+
         (fresh_project / ".env").write_text(content)
         verdicts.append([judge_command(command, workspace).verdict for command in commands])
     assert verdicts == [verdicts[0]] * len(verdicts)

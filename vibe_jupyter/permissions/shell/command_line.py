@@ -141,6 +141,8 @@ class Command:
     """What it is fed from."""
     timed: bool = False
     """Whether ``time`` stands before it."""
+    mixed: bool = False
+    """Whether its error messages stand in its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +359,7 @@ class _Reading:
     def _command(self) -> Command:
         words: list[Written] = []
         files: list[Written] = []
-        fed = redirected = False
+        fed = redirected = mixed = False
         while (token := self._peek()) is not None and token.kind != "operator":
             self._at += 1
             if token.kind == "word":
@@ -368,13 +370,14 @@ class _Reading:
             if token.kind == "from":
                 files.append(token.word)
         if not words:
+            mixed = mixed or token.word.raw == "2>&1"
             about = "a redirection has no command" if redirected else f"nothing is next to {self._next_operator()!r}"
             raise UnknownCommand("syntax", about)
         timed = len(words) > 1 and words[0].raw == "time"
         words = words[1:] if timed else words
         if _ASSIGNMENT.match(words[0].raw):
             raise UnknownCommand("expansion", f"it sets {words[0].raw.partition('=')[0]}")
-        return Command(tuple(words), fed, tuple(files), timed)
+        return Command(tuple(words), fed, tuple(files), timed, mixed)
 
 
 def read_tokens(command: str) -> Iterator[ShellToken]:

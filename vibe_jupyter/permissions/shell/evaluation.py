@@ -118,7 +118,8 @@ class _Evaluation:
     def _part(self, part: Part, state: _State, *, fed: bool, before: Simple | None) -> Simple | None:
         match part:
             case Command():
-                return self._command(part, state, fed=fed, before=before)
+                simple = self._command(part, state, fed=fed, before=before)
+                return None if part.mixed else simple
             case Loop():
                 self._loop(part, state)
             case Branches():

@@ -51,8 +51,9 @@ _STREAMS: Final = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 """Outside, but nobody's files."""
 _IMPORTING: Final = frozenset({"pip", "pip3"})
 """Programs in Python that import modules before they say anything."""
-_NOT_STARTED: Final = frozenset({"xargs", "find", "command", "time", "sleep"})
-"""What starts others itself, or takes longer each time it is started."""
+_NOT_STARTED: Final = frozenset({"xargs", "find", "command", "time", "sleep", "git", "diff", "strings"})
+"""What starts others itself, takes longer each time it is started, or does something else by the names it is given:
+they may be another repository, the other side of a comparison, ``@file`` with options."""
 NAMED_LIMIT: Final = 500
 """Words of a command that asks already that are looked at for places."""
 _DECIDED: Final = frozenset({"read-only", "allowlist", "denylist", "cannot-run"})
@@ -260,7 +261,7 @@ class _Judgement:
         """A command that another one starts."""
         rule = _READERS.get(call.name)
         if rule is None or call.name in _NOT_STARTED:
-            raise UnknownCommand("name", f"{call.name[:60]} is not known to be read-only")
+            raise UnknownCommand("name", f"{call.name[:60]} is not known to only read what others name")
         self._check_program(call.name, call.operands.here)
         rule(call)
 

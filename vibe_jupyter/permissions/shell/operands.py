@@ -265,7 +265,7 @@ class Operands:
 
 
 def walk_tree(top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
-    """Everything below a folder; folders of these names, and links, are not entered.
+    """Everything below a folder; folders of these names, ``./name`` right below it, and links, are not entered.
 
     Raises:
         Refused: it holds more than can be looked at in a moment, or a part of it cannot be listed.
@@ -282,7 +282,8 @@ def walk_tree(top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
                         raise UnknownCommand("operand", f"{top} holds more than {ENTRIES_LIMIT:,} files")
                     found = Found(entry, f"{before}{entry.name}", secret or is_secret_name(entry.name))
                     yield found
-                    if entry.is_dir(follow_symlinks=False) and entry.name not in pruned:
+                    left_out = entry.name in pruned or f"./{found.inner}" in pruned
+                    if entry.is_dir(follow_symlinks=False) and not left_out:
                         waiting.append((entry.path, f"{found.inner}/", found.is_secret))
         except OSError:
             continue  # who may not list it here may not read it there either

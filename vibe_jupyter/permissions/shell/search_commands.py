@@ -119,6 +119,7 @@ _FIND_VALUED: Final = frozenset(
         *("-user", "-group", "-uid", "-gid", "-links", "-inum", "-used", "-fstype", "-printf", "-newermt"),
     }
 )
+_FIND_NOT: Final = ("!", "-not")
 _FIND_JOINTS: Final = frozenset({"-o", "-or", ",", "(", ")"})
 _FIND_PATHS: Final = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
 
@@ -200,15 +201,16 @@ def check_find(call: CommandCall) -> None:
     waiting = list(reversed(call.arguments))
     while waiting and waiting[-1].text in ("-P",) and not waiting[-1].from_glob:
         waiting.pop()
-    tops: list[Path] = []
+    tops: list[str] = []
     while waiting and not _begins_expression(waiting[-1].text):
-        tops.append(call.operands.path(waiting.pop().text).path)
+        tops.append(waiting.pop().text)
+        call.operands.path(tops[-1])
     tests: list[tuple[str, str]] = []
     while waiting:
         argument = waiting.pop()
         if argument.text == "-exec" and not argument.from_glob:
             _check_started(call, waiting)
-            _check_found(tops or [call.operands.here], tests, call.operands, separated=True)
+            _check_found(tops, tests, call.operands, separated=True)
         else:
             tests.append(_check_test(argument, waiting, call.operands))
 
@@ -247,24 +249,24 @@ def _check_started(call: CommandCall, waiting: list[CommandArgument]) -> None:
 
 def _start(call: CommandCall, words: Sequence[CommandArgument], mark: str, *, several: bool) -> None:
     """Judge a command that gets names in place of a mark; each of the names was or will be judged."""
-    if call.inner is None or any(word.from_glob or (mark in word.text and word.text != mark) for word in words):
+    unclear = any(word.from_glob or (mark in word.text and word.text != mark) for word in words)
+    if call.inner is None or unclear or words[0].text == mark:
         raise UnknownCommand("operand", f"it is unclear what {call.name} starts")
-    names = [CommandArgument(".")] * (2 if several else 1)  # some programs write into the second file they are given
+    # A name may be any folder of the project, and no script; some programs write into the second file they are given.
+    name = CommandArgument(str(call.operands.workspace.root), from_glob=True)
+    names = [name] * (2 if several else 1)
     rest = [argument for word in words[1:] for argument in (names if word.text == mark else [word])]
     call.inner(CommandCall(words[0].text, rest, False, call.operands))
 
 
-def _check_found(
-    tops: Sequence[Path], tests: Sequence[tuple[str, str]], operands: Operands, *, separated: bool
-) -> None:
-    """Everything that find may have found may be read, and is taken as one name each."""
+def _check_found(tops: Sequence[str], tests: Sequence[tuple[str, str]], operands: Operands, *, separated: bool) -> None:
+    """Everything that find may have found below these folders may be read, and is taken as one name each."""
     simple = all(name not in _FIND_JOINTS for name, _ in tests)
-    wanted = [test for before, test in zip([("", ""), *tests], tests, strict=False) if before[0] not in ("!", "-not")]
+    wanted = [test for before, test in zip([("", ""), *tests], tests, strict=False) if before[0] not in _FIND_NOT]
     names = [plain_glob(value.lower()) for name, value in wanted if simple and name in ("-name", "-iname")]
     only_files = simple and ("-type", "f") in wanted
-    pruned = _pruned(tests)
-    for top in tops:
-        for found in operands.tree(top, pruned):
+    for top in tops or ["."]:
+        for found in operands.tree(operands.path(top).path, _pruned(top, tests)):
             if any(name is not None and not name.matches(found.entry.name.lower()) for name in names):
                 continue
             entry = found.entry
@@ -280,17 +282,17 @@ def _check_found(
 def _pruned(tests: Sequence[tuple[str, str]]) -> list[str]:
     """Folders that are left out wherever they are."""
     out: list[str] = []
-    for before, test in itertools.pairwise(tests):
-        match = re.fullmatch(r"(?:\./|\*/)([\w.-]+)/\*", test[1])
-        if test[0] == "-path" and match and before[0] in ("-not", "!"):
-            out.append(match[1])
+    for earlier, before, test in zip([("", ""), *tests], tests, tests[1:], strict=False):
+        match = re.fullmatch(r"(\./|\*/)([\w.-]+)/\*", test[1])
+        if test[0] == "-path" and match and before[0] in _FIND_NOT and earlier[0] not in _FIND_NOT:
+            out += [match[2]] if match[1] == "*/" else [f"./{match[2]}"] if top in (".", "./") else []
     return out if all(name not in _FIND_JOINTS for name, _ in tests) else []
 
 
 def xargs(call: CommandCall) -> None:
     """A reader that gets names which another command of the line lists."""
     waiting = list(reversed(call.arguments))
-    separated, mark = False, ""
+    separated, counted, mark = False, False, ""
     while waiting and waiting[-1].text.startswith("-") and not waiting[-1].from_glob:
         option = waiting.pop().text
         if option in ("-0", "--null"):
@@ -305,6 +307,9 @@ def xargs(call: CommandCall) -> None:
         elif not re.fullmatch(r"-[nPL]\d{1,4}|-r|--no-run-if-empty|-t|-0r|-r0", option):
             raise UnknownCommand("option", f"xargs {option} is not known to be read-only")
         separated = separated or option in ("-0r", "-r0")
+        counted = counted or option[:2] in ("-n", "-L")
+    if mark and counted:
+        raise UnknownCommand("option", "xargs follows the last of -I, -n and -L alone")
     words = list(reversed(waiting)) or [CommandArgument("echo")]
     _check_listed(call, separated=separated)
     if words[0].text != "echo":
@@ -320,18 +325,16 @@ def _check_listed(call: CommandCall, *, separated: bool) -> None:
         if separated != ("-print0" in texts) or {"-printf", "-ls", "-exec"}.intersection(texts):
             raise UnknownCommand("operand", "it is unclear which names xargs gets")
         tops = list(itertools.takewhile(lambda text: not _begins_expression(text), texts))
-        tests = _paired(texts[len(tops) :])
-        places = [call.operands.path(top).path for top in tops] or [call.operands.here]
-        _check_found(places, tests, call.operands, separated=separated)
+        _check_found(tops, _passed(_paired(texts[len(tops) :])), call.operands, separated=separated)
     elif source.name == "grep":
         given = _GREP.parse(source.arguments, "grep")
-        if not given.has("-l", "--files-with-matches") or separated:
+        if not given.has("-l", "--files-with-matches") or given.has("-c", "--count") or separated:
             raise UnknownCommand("operand", "it is unclear which names xargs gets")
         tops = [operand.text for operand in given.operands[0 if given.has("-e", "--regexp") else 1 :]]
         tests = (
             [("-iname", glob) for glob in given.values("--include")[:1]] if len(given.values("--include")) == 1 else []
         )
-        _check_found([call.operands.path(top).path for top in tops or ["."]], tests, call.operands, separated=False)
+        _check_found(tops, tests, call.operands, separated=False)
     elif source.name == "ls" and not separated and not any(text.startswith("-") and text != "-1" for text in texts):
         _check_names(_names_of(call.operands, [text for text in texts if text != "-1"] or ["."]), call.operands)
     elif source.name == "git" and texts[:1] == ["ls-files"] and not separated:
@@ -354,6 +357,8 @@ def _names_of(operands: Operands, texts: Sequence[str]) -> list[str]:
         if located.kind != "directory":
             names.append(text)
             continue
+        if len(texts) > 1:
+            names.append(f"{text}:")  # the line above what is in it
         with os.scandir(located.path) as entries:
             names += [entry.name for entry in itertools.islice(entries, _LISTED_LIMIT + 1) if entry.name[:1] != "."]
     return names
@@ -375,6 +380,13 @@ def _paired(texts: Sequence[str]) -> list[tuple[str, str]]:
         name = waiting.pop()
         tests.append((name, waiting.pop() if name in _FIND_VALUED | _FIND_PATHS and waiting else ""))
     return tests
+
+
+def _passed(tests: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """The tests that every name has passed when it is printed; those behind ``-print`` come too late."""
+    if any(name in _FIND_JOINTS for name, _ in tests):
+        return ()
+    return list(itertools.takewhile(lambda test: test[0] not in ("-print", "-print0"), tests))
 
 
 _RG: Final = option_table(
