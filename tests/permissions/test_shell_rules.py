@@ -233,7 +233,12 @@ find . -name '*.py' -exec touch {} \\;
 find . -name '*.md' | xargs touch
 if ls; then touch PWNED; fi
 env
-printenv HOME""",
+printenv HOME
+git ls-files '*.md' | xargs strings
+find src -name util -exec git -C {} status \\;
+find src -name util -exec diff -r {} data \\;
+! cd src && cd .; ls
+cd src < nosuch; ls""",
     "input": """\
 cat
 cat - README.md
@@ -250,7 +255,9 @@ echo "$HOME"
 FOO=1 ls
 FOO+=1 ls
 grep REA* README.md
-cat $@""",
+cat $@
+true {PATH}<README.md; ls
+true {PATH}>/dev/null; ls""",
     "redirection": """\
 ls >| PWNED
 awk '{print > "PWNED"}' README.md

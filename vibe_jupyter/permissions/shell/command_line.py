@@ -290,13 +290,16 @@ class _Reading:
         return Chain(tuple(pipelines), tuple(connectors))
 
     def _pipeline(self) -> Pipeline:
-        if self._next_word() == "!":
+        negated = self._next_word() == "!"
+        if negated:
             self._at += 1
         parts = [self._part()]
         while self._next_operator() == "|":
             self._at += 1
             self._skip("\n")
             parts.append(self._part())
+        if negated and any(isinstance(part, Command) and part.words[0].raw == "cd" for part in parts):
+            raise UnknownCommand("name", "it changes the folder in a way that is not followed")
         return tuple(parts)
 
     def _part(self) -> Part:
@@ -416,6 +419,8 @@ def read_tokens(command: str) -> Iterator[ShellToken]:
 def _check_place(command: str, end: int, word: Written, *, inside_here: bool) -> None:
     if word.raw.isdigit() and command[end : end + 1] in ("<", ">"):
         raise UnknownCommand("redirection", f"descriptor {word.raw} is redirected")
+    if word.raw.startswith("{") and word.raw.endswith("}") and command[end : end + 1] in ("<", ">"):
+        raise UnknownCommand("expansion", f"its redirection may set {word.raw.strip('{}')[:40]}")
     if inside_here and "\n" in word.raw:
         raise UnknownCommand("syntax", "a quoted line end comes before a here-document")
 

@@ -94,7 +94,9 @@ class _Evaluation:
             return None
         words = [word for part in pipeline if isinstance(part, Command) for word in self._words(part, state)]
         words = [word for word in words if word.text != "--"]
-        if len(pipeline) > 1 or state.depth or len(words) != 2 or words[1].wild:
+        # A file that cannot be opened keeps `cd` from running.
+        from_file = any(part.files for part in pipeline if isinstance(part, Command))
+        if len(pipeline) > 1 or state.depth or len(words) != 2 or words[1].wild or from_file:
             raise UnknownCommand("name", "it changes the folder in a way that is not followed")
         return words[1]
 
