@@ -221,7 +221,14 @@ which ./evil.sh
 git branch new
 git tag v1
 git diff -- ':(glob).e*'
-git show :README.md""",
+git show :README.md
+find . -name '*.md' | xargs -I cat cat README.md
+grep -l x 'a README.md b' 2>&1 | xargs cat
+sed 's/[/A/;/]/p;s/w src/g' README.md
+tail +1f README.md
+find . -name '*.md' | xargs awk
+find . -name '*.md' | xargs -I x sed -n x README.md
+grep -lc hello README.md | xargs cat""",
     "name": """\
 'ls'
 /bin/ls
@@ -248,6 +255,7 @@ head -n 5
 tr a b
 ls; wc""",
     "expansion": """\
+find . -name '*.md' -exec grep {} README.md \\;
 echo ~root
 for PATH in ./bin; do ls; done
 for f in touch; do $f PWNED; done
@@ -386,17 +394,6 @@ def test_names_that_look_like_options_are_not_taken_for_names(fresh_project: Pat
     assert judge_command("grep -r --include=*.md hello src", workspace).verdict == "ask"
 
 
-def test_a_verdict_says_nothing_about_what_a_secret_holds(fresh_project: Path) -> None:
-    workspace = Workspace(fresh_project)
-    commands = [
-        "grep -rF MISTRAL_API_KEY=sk-E .",
-        "grep -rn TODO .",
-        "grep -rn 'def zzz' .",
-        "rg hello",
-        "git grep zzz",
-    ]
-    verdicts: list[list[str]] = []
-    for content in ("MISTRAL_API_KEY=sk-ENV", "TODO zzz", "", "hello"):
 @pytest.mark.parametrize(
     "program",
     [
@@ -434,6 +431,17 @@ def test_a_protected_file_that_the_tests_of_find_do_not_leave_out_asks(tmp_path:
         assert judge_command(passing, Workspace(tmp_path)).verdict == "allow"
 
 
+def test_a_verdict_says_nothing_about_what_a_secret_holds(fresh_project: Path) -> None:
+    workspace = Workspace(fresh_project)
+    commands = [
+        "grep -rF MISTRAL_API_KEY=sk-E .",
+        "grep -rn TODO .",
+        "grep -rn 'def zzz' .",
+        "rg hello",
+        "git grep zzz",
+    ]
+    verdicts: list[list[str]] = []
+    for content in ("MISTRAL_API_KEY=sk-ENV", "TODO zzz", "", "hello"):
         (fresh_project / ".env").write_text(content)
         verdicts.append([judge_command(command, workspace).verdict for command in commands])
     assert verdicts == [verdicts[0]] * len(verdicts)

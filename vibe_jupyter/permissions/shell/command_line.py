@@ -370,10 +370,10 @@ class _Reading:
                 continue
             redirected = True
             fed = fed or token.kind in ("input", "from")
+            mixed = mixed or token.word.raw == "2>&1"
             if token.kind == "from":
                 files.append(token.word)
         if not words:
-            mixed = mixed or token.word.raw == "2>&1"
             about = "a redirection has no command" if redirected else f"nothing is next to {self._next_operator()!r}"
             raise UnknownCommand("syntax", about)
         timed = len(words) > 1 and words[0].raw == "time"

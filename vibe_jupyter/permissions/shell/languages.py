@@ -24,6 +24,8 @@ _SED_COMMAND: Final = re.compile(
     r"(?:(?P<plain>[pd=]|[qQ]\d{0,2})|s(?P<mark>[/|,#@:!%])(?P<pattern>(?:(?!(?P=mark))[^\\\n]|\\[^\n])*)(?P=mark)"
     r"(?P<text>(?:(?!(?P=mark))[^\\\n]|\\[^\n])*)(?P=mark)(?P<flags>[gpiI0-9]{0,4}))\s*(?:;|\n|$|(?=\}))"
 )
+_CLOSED: Final = re.compile(r"(?:[^\\\[]|\\.|\[\^?\]?[^\]]*\])*")
+"""Every bracket is closed: where one holds the sign that ends the pattern, seds do not agree that it ends there."""
 _SED: Final = ReadOnlyCommand(
     option_table(
         "-nErsuz -e:text --quiet --silent --expression:text --regexp-extended --null-data --separate --unbuffered"
@@ -57,6 +59,8 @@ def _check_sed(script: str) -> None:
         patterns = [match[name] or "" for name in ("first", "last", "pattern")]
         if not all(map(is_safe_pattern, patterns)):
             raise UnknownCommand("operand", "its pattern may take very long")
+        if not all(map(_CLOSED.fullmatch, patterns)):
+            raise UnknownCommand("operand", "it is unclear where a pattern of its script ends")
         growth *= _growth(match["text"] or "", match["flags"] or "")
         if growth > GROWTH_LIMIT:
             raise UnknownCommand("operand", "its lines may become very long")
@@ -83,6 +87,8 @@ _AWK_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]\[/\\\n]*\])
 """Brackets in it hold no slash: awks do not agree where such a one ends."""
 _BEFORE_REGEX: Final = frozenset({"{", "}", "(", ",", ";", "\n", "&&", "||", "!", "~", "!~"})
 """Signs behind which a slash begins a pattern in every awk."""
+_CONTINUING: Final = frozenset({",", "&&", "||", "?", ":"})
+"""Signs behind which a statement goes on in the next line."""
 _COUNTERS: Final = frozenset({"NR", "NF", "FNR"})
 _AWK_NAMES: Final = frozenset(
     {
@@ -257,10 +263,11 @@ def _divides(before: Sequence[tuple[str, str]]) -> bool:
 
 
 def _is_after_print(before: Sequence[tuple[str, str]]) -> bool:
-    for _, text in reversed(before):
+    texts = [text for _, text in before]
+    for at, text in reversed(list(enumerate(texts))):
         if text in ("print", "printf"):
             return True
-        if text in (";", "{", "}", "\n"):
+        if text in (";", "{", "}") or (text == "\n" and texts[at - 1] not in _CONTINUING):
             return False
     return False
 

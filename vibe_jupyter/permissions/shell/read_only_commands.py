@@ -91,6 +91,14 @@ class ReadOnlyCommand:
                 pass
 
 
+_TAIL: Final = ReadOnlyCommand(
+    option_table(
+        "-# -n:number -c:number -qvz --lines:number --bytes:number --quiet --silent --verbose --zero-terminated"
+    ),
+    reads_input=True,
+)
+
+
 def check_input(call: CommandCall) -> None:
     """Refuse what would wait for input that nobody gives."""
     if not call.fed:
@@ -190,6 +198,12 @@ def _strings(call: CommandCall) -> None:
     if any(argument.text.startswith("@") for argument in call.arguments):
         raise UnknownCommand("operand", "strings would read options from a file")
     ReadOnlyCommand(option_table("-a -n:width --all --bytes:width"), reads_input=True)(call)
+
+
+def _tail(call: CommandCall) -> None:
+    for operand in _TAIL.given(call).operands:
+        if re.fullmatch(r"\+\d*[bcl]?f", operand.text):
+            raise UnknownCommand("operand", f"tail {operand.text} would wait for more")
 
 
 def _seq(call: CommandCall) -> None:
@@ -336,12 +350,7 @@ SIMPLE_READERS: Final[Mapping[str, Rule]] = {
         reads_input=True,
     ),
     "stat": ReadOnlyCommand(option_table("-t -c:narrow --format:narrow --printf:narrow --terse")),
-    "tail": ReadOnlyCommand(
-        option_table(
-            "-# -n:number -c:number -qvz --lines:number --bytes:number --quiet --silent --verbose --zero-terminated"
-        ),
-        reads_input=True,
-    ),
+    "tail": _tail,
     "tr": _check_tr,
     "tree": ReadOnlyCommand(
         option_table(

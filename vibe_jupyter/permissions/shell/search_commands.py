@@ -279,8 +279,8 @@ def _check_found(tops: Sequence[str], tests: Sequence[tuple[str, str]], operands
                 operands.path(entry.path)
 
 
-def _pruned(tests: Sequence[tuple[str, str]]) -> list[str]:
-    """Folders that are left out wherever they are."""
+def _pruned(top: str, tests: Sequence[tuple[str, str]]) -> list[str]:
+    """Folders that are left out: by name wherever they are, or as ``./name`` right below the top."""
     out: list[str] = []
     for earlier, before, test in zip([("", ""), *tests], tests, tests[1:], strict=False):
         match = re.fullmatch(r"(\./|\*/)([\w.-]+)/\*", test[1])
