@@ -63,6 +63,10 @@ _ASKS: Final = frozenset(
     {"is", "has", "num", "n", "max", "min", "total", "count", "use", "no", "show", "public", "with"}
 )
 """A first word that does the same."""
+_KEYS_OF_DATA: Final = frozenset({"primary", "foreign", "surrogate", "natural", "join", "merge", "sort", "group"}) | {
+    *("partition", "cluster", "object", "s3", "row", "cache", "cite", "bib")
+}
+"""Before a last ``key`` that finds a row, a file or an entry, and opens nothing."""
 _PLACES: Final = frozenset({"PWD", "OLDPWD"})
 """Variables of every shell."""
 
@@ -74,12 +78,15 @@ _PLACEHOLDER: Final = lazy_pattern(
 )
 _HARMLESS: Final = lazy_pattern(
     r"[A-Za-z]?[a-z]+|[A-Z]+|[\d.,:+-]+|[~.]{0,2}/.*|\\.*|[A-Za-z]:\\.*|[a-z][a-z\d+.-]{1,20}://[^@]*"
-    r"|[a-z]+(?:[_.-][a-z]+)+",
+    r"|[a-z]+(?:[_.-][a-z]+)+|(?:[\w=.-]{1,80}/)+[\w=.-]{1,80}\.[a-z][a-z\d]{0,7}",
     re.DOTALL,
 )
 """A plain word or words, a number, a path or an address: what SECRET_NAME or SSL_KEY_FILE may hold."""
-_IDENTIFIER: Final = lazy_pattern(r"[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}|\d{4}-\d\d-\d\d.*")
-"""``customer_id_2024``, a version, a day."""
+_IDENTIFIER: Final = lazy_pattern(
+    r"(?:[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}/)*[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}(?:\.\d{1,3}){0,3}"
+    r"|\d{4}-\d\d-\d\d.*"
+)
+"""``customer_id_2024``, ``train/epoch_10/loss``, ``cc-by-sa-4.0``, a day."""
 _TOKEN_LIKE: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]+")
 
 _KINDS: Final = (
@@ -152,7 +159,8 @@ _PREFIXES: Final[Sequence[tuple[str, str, str]]] = (
     ("token", r"[\w=-]", "fio-u- duffel_live_ duffel_test_ ATBB"),
     ("API key", r"[\w=-]", "ATATT3"),
     ("token", r"[a-z0-9]", "rdme_ squ_ sqp_ CLOJARS_"),
-    ("token", r"[\w-]", "sgp_"),
+    ("token", r"[\w-]", "sgp_ dckr_pat_ dckr_oat_"),
+    ("API key", r"[\w-]", "nvapi- tvly- jina_ pcsk_ lsv2_pt_ lsv2_sk_ sb_secret_"),
     ("API key", r"[\w=%&.-]", "bedrock-api-key-"),
 )
 """What it is, the characters that follow, and the beginnings that issuers gave it."""
@@ -204,6 +212,8 @@ def strength(name: str) -> Strength:
         return Strength.NONE
     flat = "".join(parts)
     if parts[-1] == "pass" and parts[-2:-1] and parts[-2] in _FILTERS:
+        return Strength.NONE
+    if parts[-1] in ("key", "keys") and parts[-2:-1] and parts[-2] in _KEYS_OF_DATA:
         return Strength.NONE
     if _PASSWORD_PARTS.intersection(parts) or parts[-1] in _LAST_PASSWORD_PARTS:
         return Strength.PASSWORD
