@@ -57,6 +57,9 @@ include_project_context = false
         ),
         ('[[mcp_servers]]\nname = "s"\ntransport = "stdio"\nargs = [1]\ncommand="x"\n', "line 4: mcp_servers.s.args.0"),
         ('name = "\\ud800"\n', "is not TOML"),
+        (f"max_turns = {'1' * 5_000}\n", "is not TOML"),
+        (f"a{'.a' * 60} = 1\n", "is nested too deeply"),
+        (f"a{'.a' * 2_000} = 1\n", "is nested too deeply"),
     ],
 )
 def test_a_wrong_value_is_an_error_with_file_line_and_key(home: Home, text: str, words: str) -> None:

@@ -72,7 +72,18 @@ def test_a_level_never_becomes_wider(home: Home, own: str, theirs: str, level: s
     assert home.read(project=project, trusted=False).settings.levels() == {"bash": level}
 
 
-@pytest.mark.parametrize("text", ["max_turns = \n", 'disabled_tools = "x"\n', '[tools]\nbash = "x"\n', "a" * 10_000])
+def test_a_project_is_read_beside_a_wrong_value_of_the_users(home: Home) -> None:
+    home.user('[tools.bash]\npermission = ["ask"]\n')
+    with pytest.raises(ConfigError, match=r"line 2: tools\.bash\.permission: expected 'always'"):
+        home.read(project='[tools.grep]\npermission = "ask"\n[tools.bash]\npermission = "always"\n', trusted=False)
+    settings = home.read(project='[tools.bash]\npermission = "never"\n', trusted=False).settings
+    assert settings.levels() == {"bash": "never"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["max_turns = \n", 'disabled_tools = "x"\n', '[tools]\nbash = "x"\n', "a" * 10_000, f"a{'.a' * 2_000} = 1\n"],
+)
 def test_a_wrong_file_stops_nothing_until_it_is_trusted(home: Home, text: str) -> None:
     untrusted = home.read(project=text, trusted=False)
     assert untrusted.settings == home.read().settings

@@ -122,7 +122,8 @@ def _tighter_tool(tool: SettingNode, below: SettingNode) -> SettingNode:
     level = tool.table.get("permission")
     if level is not None and isinstance(level.value, str):
         present = below.table.get("permission")
-        least = 1 if present is None else _TIGHTNESS.get(present.value, 1)
+        # What is wrong in the user's own file is said where all layers are checked.
+        least = _TIGHTNESS.get(present.value, 1) if present is not None and isinstance(present.value, str) else 1
         if _TIGHTNESS.get(level.value, 0) >= max(1, least):
             kept["permission"] = level
     return SettingNode(kept, tool.origin)

@@ -27,6 +27,8 @@ LayerName = Literal["default", "user", "project", "agent", "environment", "flag"
 """From the weakest to the strongest."""
 Step = str | int
 
+DEEPEST: Final = 50
+"""Tables and lists within one another."""
 LOCATING: Final = 20
 """Characters read for each character of the file, until lines are left unknown: a long string is read line by line."""
 LOCATING_FREE: Final = 200_000
@@ -175,13 +177,15 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
 
     try:
         values: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        lines = _key_lines(text)
+    except ValueError as error:  # also a number of thousands of digits
         raise ConfigError(f"{path} is not TOML: {error}. Fix that line, then try again.") from error
     except RecursionError:
-        raise ConfigError(f"{path} is nested too deeply to be read. Fix it, then try again.") from None
-    lines = _key_lines(text)
+        raise _too_deep(path) from None
 
     def place(value: Any, at: Place, line: int | None) -> SettingNode:
+        if len(at) > DEEPEST:
+            raise _too_deep(path)
         line = lines.get(at, line)
         origin = SettingOrigin(layer, path, line)
         if isinstance(value, Mapping):
@@ -193,6 +197,10 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
         return SettingNode(_json_value(value), origin)
 
     return place(values, (), None)
+
+
+def _too_deep(path: Path) -> ConfigError:
+    return ConfigError(f"{path} is nested too deeply to be read. Fix it, then try again.")
 
 
 def _json_value(value: Any) -> JsonValue:
@@ -217,7 +225,7 @@ def _key_lines(text: str) -> dict[Place, int]:
             break
         try:
             value: dict[str, Any] = tomllib.loads(statement)
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             continue
         is_header, statement = statement.lstrip().startswith("["), ""
         if is_header:
