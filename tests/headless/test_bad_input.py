@@ -41,6 +41,7 @@ def refused(done: "subprocess.CompletedProcess[str]") -> str:
         (b"\xff\xfe", "byte 0 is not valid UTF-8", ""),
         (b'{\n "cells": [', "not valid JSON (line 2, column 12", "take an older copy"),
         (b"[" * 200_000, "nested too deeply", ""),
+        (b"1" * 5_000, "a number of thousands of digits", ""),
         (b'{"a": 1}', "is JSON, but not a notebook", ""),
         (b'{"nbformat": 4, "nbformat_minor": 5}', "has no list of cells", "repair it"),
         (b'{"nbformat": 4, "nbformat_minor": 5, "cells": [{}], "metadata": {}}', "not a valid notebook", "save it"),

@@ -103,3 +103,13 @@ def test_a_folder_is_no_place_to_write(path: Path) -> None:
 def test_what_the_command_line_allows_is_sent_with_a_prompt_only(source: str, sent: str) -> None:
     assert allow_tools(source, "run_code,edit_cell") == sent
     assert allow_tools(source, "") == source
+
+
+def test_half_a_character_that_json_may_hold_does_not_keep_a_notebook_from_being_saved(path: Path) -> None:
+    path.write_text(path.read_text("utf-8").replace("x = 1", "x = '\\ud83d'"), "utf-8")
+    file = NotebookFile(path)
+    assert file.notebook["cells"][0]["source"] == "x = '\ud83d'"
+    file.notebook["cells"][0]["outputs"] = [nbformat.v4.new_output("stream", text="\udc80 é")]
+    file.save(path)
+    assert "x = '\\ud83d'" in path.read_text("utf-8")
+    assert NotebookFile(path).notebook == file.notebook

@@ -126,6 +126,16 @@ def test_a_cell_that_is_meant_to_fail_does_not_end_the_run(environment: dict[str
     assert texts(path) == ["ZeroDivisionError", "next\n"]
 
 
+def test_half_a_character_ends_no_run(environment: dict[str, str], work: Path) -> None:
+    path = write(work / "n.ipynb", "print('é ✓')", "x = 'half'\nlen(x)")
+    path.write_text(path.read_text("utf-8").replace("half", "\\ud83d"), "utf-8")
+    done = run(environment, path)
+    assert done.returncode == 0, done.stderr
+    assert "[2/2] x = '\\ud83d'" in done.stdout
+    assert texts(path) == ["é ✓\n", "1"]
+    assert "x = '\\ud83d'" in path.read_text("utf-8")
+
+
 def test_a_cell_that_takes_too_long_is_interrupted(environment: dict[str, str], work: Path) -> None:
     path = write(work / "n.ipynb", "import time\nprint('on', flush=True)\ntime.sleep(60)", "print('never')")
     done = run(environment, path, "--timeout", "2")

@@ -2,8 +2,10 @@
 
 import argparse
 import importlib
+import io
 import sys
 from collections.abc import Sequence
+from typing import cast
 
 from vibe_jupyter.cli.exit_codes import EXIT_CODES, USAGE
 from vibe_jupyter.errors import ConfigError, VibeError
@@ -29,6 +31,10 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     defer_address_grammar()
+    stdout: object = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        # A character that the terminal's encoding does not have, or half of one, ends no run.
+        cast("io.TextIOWrapper", stdout).reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else list(arguments)
     chosen = _argument_parser(words).parse_args(words)
     try:

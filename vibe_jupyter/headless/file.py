@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import uuid
 from pathlib import Path
@@ -19,6 +20,8 @@ Notebook = dict[str, Any]
 """nbformat 4.5 as plain JSON."""
 _OLDEST_IDS = 5
 """Minor version of nbformat 4 from which cells have ids."""
+HALVES = re.compile("[\ud800-\udfff]")
+"""Of characters, as of a cut emoji: JSON has an escape for them, UTF-8 has none."""
 
 
 class NotebookFile:
@@ -110,7 +113,8 @@ def _with_cell_ids(notebook: NotebookJson) -> Notebook:
 
 
 def _notebook_text(notebook: Notebook) -> str:
-    return nbformat.writes(notebook)  # pyright: ignore
+    text: str = nbformat.writes(notebook)  # pyright: ignore
+    return HALVES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _without_outputs(notebook: Notebook) -> Notebook:

@@ -18,6 +18,7 @@ from jupyter_client.manager import KernelManager
 
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.headless.document import PANEL, BridgeMethods, DocumentOutputs, HeadlessDocument
+from vibe_jupyter.headless.file import HALVES
 
 START_WAIT: Final = 60.0
 """Seconds a kernel has to start."""
@@ -120,7 +121,7 @@ class KernelProcess:
     def execute(self, code: str, cell: str) -> str:
         """Send a cell; returns the id of the request."""
         content: dict[str, Any] = {
-            "code": code,
+            "code": HALVES.sub("\N{REPLACEMENT CHARACTER}", code),  # as pages send it
             "silent": False,
             "store_history": True,
             "user_expressions": {},

@@ -276,6 +276,8 @@ def _parse_json(raw: bytes) -> object:
         ) from error
     except RecursionError as error:
         raise NotNotebook("is not a notebook: its JSON is nested too deeply.") from error
+    except ValueError as error:
+        raise NotNotebook("is not a notebook: its JSON holds a number of thousands of digits.") from error
 
 
 def _check_version(notebook: NotebookJson) -> None:
