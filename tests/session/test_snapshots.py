@@ -4,8 +4,11 @@ import asyncio
 import stat
 from pathlib import Path
 
+import pytest
+
 from vibe_jupyter.protocol import Cell, Change, SetSource, source_hash
 from vibe_jupyter.session.snapshots import CHANGES, FILE_LIMIT, RunSnapshots, Snapshots
+from vibe_jupyter.session.undo_plan import joined_runs, plan_undo
 
 
 def write(run: RunSnapshots, path: Path, content: bytes) -> None:
@@ -57,6 +60,30 @@ def test_an_edit_that_was_refused_does_not_count(tmp_path: Path) -> None:
 
     assert Snapshots(tmp_path).runs()[0].cells["ab12"].after == "x = 2"
     assert run.changes == (Change(kind="cell", name="ab12", what="edited"),)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_work_of_the_user_between_two_changes_is_named_before_undoing_them(tmp_path: Path, runs: int) -> None:
+    cell = Cell(id="ab12", number=1, kind="code", source="x = 1", execution_count=4)
+    other = cell.model_copy(update={"id": "cd34", "execution_count": 5})
+    path, own = tmp_path / "a.txt", tmp_path / "own.txt"
+    run = Snapshots(tmp_path).begin("edit")
+    for one in (cell, other):
+        edit(run, one, "x = 2")
+    for file in (path, own):
+        write(run, file, b"first")
+    if runs == 2:
+        run = Snapshots(tmp_path).begin("edit again")
+    path.write_bytes(b"of the user")
+    edit(run, cell.model_copy(update={"source": "x = 'of the user'"}), "x = 3")
+    edit(run, other.model_copy(update={"source": "x = 2"}), "x = 3")
+    for file in (path, own):
+        write(run, file, b"second")
+
+    cells = [one.model_copy(update={"source": "x = 3"}) for one in (cell, other)]
+    plan = plan_undo(joined_runs(Snapshots(tmp_path).runs()), cells)
+    assert plan.changed_since == ["[4]", "a.txt"]
+    assert plan.restored == ["[4]", "[5]", "a.txt (removed)", "own.txt (removed)"]
 
 
 def test_what_a_crash_cut_off_spoils_no_other_line(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.journal import encode_body, journal_time
 
 if TYPE_CHECKING:
-    from vibe_jupyter.session.change_lines import CellContent, ChangeLine
+    from vibe_jupyter.session.change_lines import CellContent, ChangeLine, FileLeft
 
 FOLDER: Final = "undo"
 """In the folder of the conversation."""
@@ -57,6 +57,13 @@ class ChangedCell(NamedTuple):
     before: "CellContent | None"
     after: str | None
     had_outputs: bool
+    between: bool = False
+    """Whether somebody else changed it between two changes of the agent: that is not kept."""
+
+    def then(self, later: "ChangedCell") -> "ChangedCell":
+        """With a change that came after it."""
+        found = later.before.source if later.before is not None else None
+        return self._replace(after=later.after, between=self.between or later.between or found != self.after)
 
 
 class ChangedFile(NamedTuple):
@@ -71,6 +78,12 @@ class ChangedFile(NamedTuple):
     problem: str
     left: str | None
     """Digest of what the agent left; empty for no file, None where nobody knows."""
+    between: bool = False
+    """Whether somebody else changed it between two changes of the agent: that is not kept."""
+
+    def then(self, later: "ChangedFile") -> "ChangedFile":
+        """With a change that came after it."""
+        return self._replace(left=later.left, between=self.between or later.between or later.digest != self.left)
 
     def content(self) -> bytes | None:
         """What it held; None where there was no file.
@@ -230,11 +243,15 @@ class RunSnapshots:
             JournalError: it cannot be recorded; nothing may be written.
         """
         async with self._lock:
-            known = {line.path for line in self._lines if isinstance(line, _kinds().FileSnapshot)}
+            kinds = _kinds()
+            known = {line.path: line for line in self._lines if isinstance(line, kinds.FileSnapshot | kinds.FileLeft)}
             for path, name in files.items():
-                if str(path) not in known:
+                last = known.get(str(path))
+                if last is None:
                     self._entries += 1
                     await asyncio.to_thread(self._keep_file, self._entries, path, name)
+                elif isinstance(last, kinds.FileLeft):
+                    await asyncio.to_thread(self._note_foreign, last, path, name)
 
     async def after_writes(self, files: Iterable[Path]) -> None:
         """They were written, or not."""
@@ -262,6 +279,12 @@ class RunSnapshots:
         self._write(
             [_kinds().FileSnapshot(entry=entry, path=str(path), name=name, digest=digest, kept=kept, problem=problem)]
         )
+
+    def _note_foreign(self, left: "FileLeft", path: Path, name: str) -> None:
+        """A file that the run changed before; somebody else may have changed it since."""
+        if (digest := file_digest(path)) != left.digest:
+            self._entries += 1
+            self._write([_kinds().FileSnapshot(entry=self._entries, path=str(path), name=name, digest=digest)])
 
     def _make_room(self, size: int) -> None:
         """Forget the oldest runs until so many bytes more have room; this one stays."""
@@ -350,19 +373,16 @@ def _fold(number: int, lines: "Sequence[ChangeLine]", folder: Path) -> RunChange
                 run = run._replace(told=True)
             case kinds.CellSnapshot() if line.entry not in dropped:
                 first = cells.get(line.cell)
-                cells[line.cell] = (
-                    ChangedCell(line.cell, line.name, line.before, line.after, line.had_outputs)
-                    if first is None
-                    else first._replace(after=line.after)
-                )
+                one = ChangedCell(line.cell, line.name, line.before, line.after, line.had_outputs)
+                cells[line.cell] = one if first is None else first.then(one)
             case kinds.OrderSnapshot() if line.entry not in dropped:
                 run = run if run.order else run._replace(order=line.order)
                 moved |= {cell: name for cell, name in zip(line.moved, line.names, strict=False) if cell not in moved}
             case kinds.FileSnapshot():
                 kept = folder / line.kept if line.kept else None
-                files.setdefault(
-                    line.path, ChangedFile(Path(line.path), line.name, line.digest, kept, line.problem, None)
-                )
+                file = ChangedFile(Path(line.path), line.name, line.digest, kept, line.problem, None)
+                earlier = files.get(line.path)
+                files[line.path] = file if earlier is None else earlier.then(file)
             case kinds.FileLeft():
                 if (file := files.get(line.path)) is not None:
                     files[line.path] = file._replace(left=line.digest)

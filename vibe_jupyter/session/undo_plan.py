@@ -22,7 +22,7 @@ class UndoPlan:
     restored: list[str] = field(default_factory=list[str])
     """What is as before then, by name."""
     changed_since: list[str] = field(default_factory=list[str])
-    """What is not as the agent left it: somebody's later work would be lost."""
+    """What somebody changed since, or between two changes of the agent: that work would be lost."""
     lost: list[str] = field(default_factory=list[str])
     """What stays as it is, and why."""
 
@@ -38,9 +38,9 @@ def joined_runs(runs: Sequence[RunChanges]) -> RunChanges:
     cells, files, moved = dict(first.cells), dict(first.files), dict(first.moved)
     for run in runs[1:]:
         for cell in run.cells.values():
-            cells[cell.cell] = cells.get(cell.cell, cell)._replace(after=cell.after)
+            cells[cell.cell] = cells[cell.cell].then(cell) if cell.cell in cells else cell
         for path, file in run.files.items():
-            files[path] = files.get(path, file)._replace(left=file.left)
+            files[path] = files[path].then(file) if path in files else file
         moved |= {cell: name for cell, name in run.moved.items() if cell not in moved}
     order = next((run.order for run in runs if run.order), ())
     variables = tuple(dict.fromkeys(name for run in runs for name in run.variables))
@@ -68,7 +68,7 @@ def _plan_file(plan: UndoPlan, file: ChangedFile) -> None:
     if file.problem:
         plan.lost.append(f"{file.name}: {file.problem}")
         return
-    if now != file.left:
+    if now != file.left or file.between:
         plan.changed_since.append(file.name)
     plan.files.append(file)
     plan.restored.append(file.name if file.digest else f"{file.name} (removed)")
@@ -102,7 +102,8 @@ class _CellPlan:
         for cell in there:
             self._order.remove(cell.id)
             self._plan.restored.append(f"{shown_name(cell)} (removed)")
-            if cell.source != self._plan.run.cells[cell.id].after:
+            change = self._plan.run.cells[cell.id]
+            if cell.source != change.after or change.between:
                 self._plan.changed_since.append(shown_name(cell))
 
     def _restore(self, change: ChangedCell) -> None:
@@ -117,7 +118,7 @@ class _CellPlan:
             self._plan.edits.append(edit)
         if cell.source != before.source:
             self._plan.restored.append(shown_name(cell))
-            if cell.source != change.after:
+            if cell.source != change.after or change.between:
                 self._plan.changed_since.append(shown_name(cell))
 
     def _put_back(self, change: ChangedCell) -> None:
