@@ -157,8 +157,8 @@ def _objection_to(words: Sequence[str], project: Path) -> str:
     texts = set(operands[:1]) if words[0] == "grep" else set[str]()  # what is searched for
     if words[0] in ("nl", "git", "find"):  # texts that options take
         texts |= {after for before, after in itertools.pairwise(words[1:]) if before.startswith("-") and before != "--"}
-    if words[0] == "file":  # what stands between a name and its kind
-        texts |= {after for before, after in itertools.pairwise(words[1:]) if before == "-F"}
+    if words[0] in ("file", "tree"):  # what stands between a name and its kind; globs for names
+        texts |= {after for before, after in itertools.pairwise(words[1:]) if before in ("-F", "-I", "-P")}
     judged = [word for word in itertools.takewhile(lambda word: word != "--", words[1:]) if word not in texts]
     return next(filter(None, (_objection_to_word(word, words[0], project) for word in judged)), "")
 
