@@ -228,7 +228,8 @@ sed 's/[/A/;/]/p;s/w src/g' README.md
 tail +1f README.md
 find . -name '*.md' | xargs awk
 find . -name '*.md' | xargs -I x sed -n x README.md
-grep -lc hello README.md | xargs cat""",
+grep -lc hello README.md | xargs cat
+grep -l hello - < README.md | xargs cat""",
     "name": """\
 'ls'
 /bin/ls
@@ -486,6 +487,14 @@ def test_a_linked_work_tree_and_a_submodule_are_judged_by_the_folder_that_holds_
     (parent / "elsewhere").mkdir()
     (parent / "linked" / ".git").rename(parent / "elsewhere" / ".git")
     assert judge_command("git log", Workspace(parent / "elsewhere")).rule == "repository"
+
+
+def test_names_that_git_prints_in_another_way_than_they_are_ask(fresh_project: Path) -> None:
+    command = "git ls-files '*.txt' | xargs cat"
+    for name, verdict in (("plain.txt", "allow"), ("caf\N{LATIN SMALL LETTER E WITH ACUTE}.txt", "ask")):
+        (fresh_project / name).write_text("hello")
+        run_git(fresh_project, fresh_project.parent, "add", name)
+        assert judge_command(command, Workspace(fresh_project)).verdict == verdict, name
 
 
 def test_git_where_there_is_no_repository_just_says_so(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ _ASKS: Final = frozenset(
 )
 """A first word that does the same."""
 _KEYS_OF_DATA: Final = frozenset({"primary", "foreign", "surrogate", "natural", "join", "merge", "sort", "group"}) | {
-    *("partition", "cluster", "object", "s3", "row", "cache", "cite", "bib")
+    *("partition", "cluster", "object", "row", "cache", "cite", "bib")
 }
 """Before a last ``key`` that finds a row, a file or an entry, and opens nothing."""
 _PLACES: Final = frozenset({"PWD", "OLDPWD"})

@@ -323,31 +323,44 @@ def _check_listed(call: CommandCall, *, separated: bool) -> None:
     texts = [argument.text for argument in source.arguments]
     if source.name == "find":
         if separated != ("-print0" in texts) or {"-printf", "-ls", "-exec"}.intersection(texts):
-            raise UnknownCommand("operand", "it is unclear which names xargs gets")
+            raise _unclear_names()
         tops = list(itertools.takewhile(lambda text: not _begins_expression(text), texts))
         _check_found(tops, _passed(_paired(texts[len(tops) :])), call.operands, separated=separated)
-    elif source.name == "grep":
-        given = _GREP.parse(source.arguments, "grep")
-        if not given.has("-l", "--files-with-matches") or given.has("-c", "--count") or separated:
-            raise UnknownCommand("operand", "it is unclear which names xargs gets")
-        tops = [operand.text for operand in given.operands[0 if given.has("-e", "--regexp") else 1 :]]
-        tests = (
-            [("-iname", glob) for glob in given.values("--include")[:1]] if len(given.values("--include")) == 1 else []
-        )
-        _check_found(tops, tests, call.operands, separated=False)
+    elif source.name == "grep" and not separated:
+        _check_listed_by_grep(call.operands, source.arguments)
     elif source.name == "ls" and not separated and not any(text.startswith("-") and text != "-1" for text in texts):
         _check_names(_names_of(call.operands, [text for text in texts if text != "-1"] or ["."]), call.operands)
     elif source.name == "git" and texts[:1] == ["ls-files"] and not separated:
-        if any(text.startswith("-") and text != "--" for text in texts):
-            raise UnknownCommand("operand", "it is unclear which names xargs gets")
-        repository = call.operands.repository(os.path.expanduser("~"))
-        wanted = [text for text in texts[1:] if text != "--"] or ["."]
-        if repository is not None:
-            specs = pathspecs(wanted, call.operands.here, repository.root)
-            places = [str(repository.root / name) for name in repository.index.places if specs.covers(name)]
-            _check_names(places, call.operands)
+        _check_listed_by_git(call.operands, texts[1:])
     else:
-        raise UnknownCommand("operand", "it is unclear which names xargs gets")
+        raise _unclear_names()
+
+
+def _unclear_names() -> UnknownCommand:
+    return UnknownCommand("operand", "it is unclear which names xargs gets")
+
+
+def _check_listed_by_grep(operands: Operands, arguments: Sequence[CommandArgument]) -> None:
+    given = _GREP.parse(arguments, "grep")
+    tops = [operand.text for operand in given.operands[0 if given.has("-e", "--regexp") else 1 :]]
+    # Its input is printed as "(standard input)".
+    if not given.has("-l", "--files-with-matches") or given.has("-c", "--count") or "-" in tops:
+        raise _unclear_names()
+    tests = [("-iname", glob) for glob in given.values("--include")[:1]] if len(given.values("--include")) == 1 else []
+    _check_found(tops, tests, operands, separated=False)
+
+
+def _check_listed_by_git(operands: Operands, texts: Sequence[str]) -> None:
+    if any(text.startswith("-") and text != "--" for text in texts):
+        raise _unclear_names()
+    repository = operands.repository(os.path.expanduser("~"))
+    if repository is None:
+        return
+    specs = pathspecs([text for text in texts if text != "--"] or ["."], operands.here, repository.root)
+    names = [name for name in repository.index.places if specs.covers(name)]
+    if not all(map(str.isascii, names)):  # git prints the bytes of the others as numbers
+        raise _unclear_names()
+    _check_names([str(repository.root / name) for name in names], operands)
 
 
 def _names_of(operands: Operands, texts: Sequence[str]) -> list[str]:
