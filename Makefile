@@ -8,7 +8,7 @@ PY := .venv/bin/python
 WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 # Test processes, for 2 cores: tests wait half of their time. The browser tests keep to two of them (tests/conftest.py).
-JOBS ?= 4
+JOBS ?= 6
 # A test with other processes in it that fails is run once more, to tell a race from what is broken. More than two
 # of them fail the run (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks

@@ -24,7 +24,7 @@ SHOWN_ELSEWHERE = "trust.ipynb"
 )
 def test_a_notebook_runs_to_its_end_without_a_person_and_without_a_key(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=CELL_LIMIT, resources={"metadata": {"path": str(path.parent)}}).execute()
+    NotebookClient(notebook, timeout=round(CELL_LIMIT), resources={"metadata": {"path": str(path.parent)}}).execute()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     wishes = [cell for cell in cells if cell.source.startswith("%%vibe")]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.matrix import ROOT, find_python
+from tests.patience import patient
 
 SCRIPT = Path(__file__).with_name("nested_script.py")
 CASES = ("plain", "debug", "order", "shut-out", "interrupt", "busy", "stubborn", "error")
@@ -52,6 +53,6 @@ def run(python: str, *cases: str) -> "subprocess.CompletedProcess[str]":
         env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
         check=False,
     )
