@@ -134,7 +134,9 @@ def test_reasoning_is_not_sent_back():
     assert sent[1] == {"role": "assistant", "content": "a"}
 
 
-@pytest.mark.parametrize("broken", ['{"code": ', "[1]", "", "null", "{NaN}", '{"a": "\\ud83d"}', '{"a": NaN}'])
+@pytest.mark.parametrize(
+    "broken", ['{"code": ', "[1]", "", "null", "{NaN}", '{"a": "\\ud83d"}', '{"a": 1e999}', '{"a": NaN}']
+)
 async def test_broken_arguments_in_the_history_do_not_break_later_requests(broken):
     history = (user("x"), said(ToolCall(id="a", name="run code!", arguments=broken)))
     answered = ToolMessage(call_id="a", name="run code!", parts=(TextPart(text="No."),), is_error=True)

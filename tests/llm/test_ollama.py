@@ -177,7 +177,7 @@ def test_images_go_beside_the_text_to_models_that_see_and_in_words_to_others():
     ]
 
 
-@pytest.mark.parametrize("broken", ['{"code": ', "[1]", "", "null", "{NaN}", '{"a": "\\ud83d"}'])
+@pytest.mark.parametrize("broken", ['{"code": ', "[1]", "", "null", "{NaN}", '{"a": "\\ud83d"}', '{"a": 1e999}'])
 async def test_broken_arguments_in_the_history_do_not_break_later_requests(broken):
     bad = ToolCall(id="a", name="run code!", arguments=broken)
     history = (user("x"), AssistantMessage(parts=(bad,), stop_reason="stop"), result(bad, "No."))

@@ -1,5 +1,6 @@
 """Schemas of tools as MCP servers publish them, and what is sent of them."""
 
+import math
 import random
 from typing import Any
 
@@ -77,6 +78,14 @@ def test_a_plain_pattern_stays(pattern):
         ({"$ref": "https://elsewhere.example/schema.json"}, {}),
         ({"$ref": "#/$defs/Missing", "description": "d"}, {"description": "d"}),
         ({"$schema": "x", "$id": "y", "examples": [1], "type": "string"}, {"type": "string"}),
+        (
+            {"type": "number", "default": math.inf, "maximum": math.nan, "minimum": 0.5},
+            {"type": "number", "minimum": 0.5},
+        ),
+        (
+            {"type": "array", "items": {"const": -math.inf}, "default": [{"a": math.inf}]},
+            {"type": "array", "items": {}},
+        ),
     ],
 )
 def test_what_servers_refuse_is_left_out(schema, sent):

@@ -4,6 +4,7 @@ What is left out only loosens a schema: arguments are checked by their own tool 
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -36,6 +37,7 @@ _NOT_AT_TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const", "if"
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
+_NESTED = _MAPS | _LISTS | _SINGLE
 _BOUNDS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 _GRAMMAR_BREAKER = lazy_pattern(r"\(\?|\\[1-9bBAZkpPGzQE]")
 """Groups that look around, back references, anchors inside: not part of what llama.cpp makes grammars of."""
@@ -67,8 +69,8 @@ def call_arguments(text: str) -> dict[str, JsonValue]:
     in their place; the tool's message says what was wrong with them."""
     try:
         arguments = json_text.parse_json_object(text)
-        # A half character in a string is no text either; the error of encoding it is a ValueError.
-        json.dumps(arguments, ensure_ascii=False).encode()
+        # A half character is no text, and a number like 1e999 is read as infinite, which JSON cannot say: ValueErrors.
+        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
         return {}
     return arguments
@@ -211,10 +213,25 @@ def _loosen_schema(schema: Schema) -> None:
     for name in _LISTS:
         if name in schema and not schema[name]:
             del schema[name]
+    for name in [name for name, value in schema.items() if name not in _NESTED and not _is_finite(value)]:
+        del schema[name]
     if schema.get("type") == "array":
         schema.setdefault("items", {})
     if not isinstance(schema.get("required", []), list):
         del schema["required"]
+
+
+def _is_finite(value: JsonValue) -> bool:
+    """Whether JSON can say it: Python's defaults and limits may be infinite, and JSON has no such number."""
+    match value:
+        case float():
+            return math.isfinite(value)
+        case list():
+            return all(map(_is_finite, value))
+        case dict():
+            return all(map(_is_finite, value.values()))
+        case _:
+            return True
 
 
 def _loosen_text(schema: Schema) -> None:
