@@ -104,6 +104,19 @@ async def test_later_calls_and_later_runs_see_the_earlier_results(bench: Bench) 
     assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "assistant", "user"]
 
 
+async def test_calls_of_a_server_that_counts_them_from_0_in_each_answer_are_told_apart(bench: Bench) -> None:
+    counted = [Call("quiet", '{"text": "a"}', id="0"), Call("quiet", '{"text": "b"}', id="1")]
+    bench.model.will_reply(answer(calls=counted), Call("quiet", "{", id="0"), say("first"))
+    bench.model.will_reply(answer(calls=counted), say("second"))
+    events = [*await bench.ask("one"), *await bench.ask("two")]
+    ended = [event.call_id for event in events if isinstance(event, ToolFinished)]
+    assert ended[:2] == ["0", "1"]
+    assert len(set(ended)) == len(ended) == 5
+    check_history(bench.conversation.history)
+    results = [message["tool_call_id"] for message in bench.model.requests[-1].messages if message["role"] == "tool"]
+    assert results == ended
+
+
 @pytest.mark.requirement("agent.loop.append-only")
 async def test_each_request_of_a_conversation_begins_with_the_one_before(bench: Bench) -> None:
     bench.model.will_reply(call("quiet", text="a"), say("first"), call("quiet", text="fail"), say("second"))

@@ -29,7 +29,14 @@ from vibe_jupyter.llm.connections import (
 )
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.failures import BrokenAnswer, HttpRefusal
-from vibe_jupyter.llm.growing_answer import Reader, allowed_deltas, is_stream, reader_for, without_calls
+from vibe_jupyter.llm.growing_answer import (
+    Reader,
+    allowed_deltas,
+    is_stream,
+    reader_for,
+    with_new_ids,
+    without_calls,
+)
 from vibe_jupyter.llm.hosted_events import Object, Piece
 from vibe_jupyter.llm.request import (
     AnswerLimits,
@@ -219,7 +226,7 @@ class LLMClient:
             raise failures.broken_error(endpoint, failure, decoder.text) from None
         finally:
             await response.aclose()
-        yield message
+        yield with_new_ids(message, request.messages) if message.calls else message
 
     async def fetch(self, model: Model, wanted: FetchRequest) -> FetchResult:
         """A small request beside the conversation: its answer, whatever its status.

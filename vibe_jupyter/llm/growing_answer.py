@@ -13,6 +13,7 @@ from vibe_jupyter.llm.request import AnswerDecoder, AnswerLimits
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Delta,
+    Message,
     ReasoningDelta,
     ReasoningPart,
     StopReason,
@@ -140,6 +141,18 @@ def without_calls(message: AssistantMessage) -> AssistantMessage:
         raise BrokenAnswer("empty", "it called a tool, although none was allowed")
     kept = tuple(part for part in message.parts if not isinstance(part, ToolCall))
     return message.model_copy(update={"parts": kept})
+
+
+def with_new_ids(message: AssistantMessage, before: Sequence[Message]) -> AssistantMessage:
+    """An answer whose calls have no id of an earlier one: some servers count from 0 in each answer."""
+    taken = {call.id for one in before if isinstance(one, AssistantMessage) for call in one.calls}
+    if taken.isdisjoint(call.id for call in message.calls):
+        return message
+    parts = tuple(
+        part.model_copy(update={"id": new_call_id()}) if isinstance(part, ToolCall) and part.id in taken else part
+        for part in message.parts
+    )
+    return message.model_copy(update={"parts": parts})
 
 
 def _why_empty(stop_reason: StopReason, reasoning: str) -> str:
