@@ -384,6 +384,31 @@ def test_calls_of_the_clients_tools_go_back_to_it_whole(gateway: Gateway) -> Non
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+HALF = b'{"messages":[{"role":"user","content":"cut \\ud83d"}],"instructions":"\\ud83d","input":"cut \\ud83d"}'
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_half_a_character_in_a_question_reaches_the_model_as_a_replacement(gateway: Gateway, path: str) -> None:
+    number = gateway.will("Fine.")
+    found = gateway.client.post(path, content=HALF, headers={"content-type": JSON})
+
+    assert found.status_code == 200
+    assert gateway.model.requests[number - 1].messages[-1]["content"] == "cut \ufffd"
+
+
+def test_a_character_in_two_chunks_of_a_later_answer_is_whole_at_the_client(gateway: Gateway) -> None:
+    halves = [
+        '{"choices":[{"index":0,"delta":{"content":"x\\ud83d"},"finish_reason":null}]}',
+        '{"choices":[{"index":0,"delta":{"content":"\\ude00y"},"finish_reason":null}]}',
+        '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+    ]
+    gateway.will(call(ECHO, text="a"), raw([f"data: {one}\n\n".encode() for one in (*halves, "[DONE]")]))
+
+    text = text_of(chunks_of(gateway.stream("smile")))
+
+    assert text.encode("utf-16-le", "surrogatepass").decode("utf-16-le") == "x\U0001f600y"
+
+
 @pytest.mark.requirement("gateway.chat.client.mixed")
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back(

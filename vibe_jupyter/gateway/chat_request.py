@@ -13,6 +13,7 @@ from vibe_jupyter.config.settings import McpMode
 from vibe_jupyter.gateway.file_names import LONGEST_NAME
 from vibe_jupyter.gateway.refusals import Refused, invalid_fields
 from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.dialects.wire_parts import dump_json
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -141,7 +142,7 @@ class ChatRequest:
         body = {name: value for name, value in self.body.items() if name not in GatewayFields.model_fields}
         if len(body) == len(self.body) and all(name in body and body[name] == changes[name] for name in changes):
             return self.raw
-        return json.dumps({**body, **changes}, ensure_ascii=False, separators=(",", ":")).encode()
+        return dump_json({**body, **changes})
 
 
 def parse_body(raw: bytes) -> Object:

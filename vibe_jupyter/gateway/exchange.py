@@ -1,7 +1,6 @@
 """One request answered: a run of the agent's loop, and its events as they go out."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, cast
@@ -37,6 +36,7 @@ from vibe_jupyter.gateway.wire import AnswerWire
 from vibe_jupyter.gateway.work_tools import WorkTerms, work_tools
 from vibe_jupyter.gateway.writer import AgenticCall, AnswerWriter, Ending
 from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.dialects.wire_parts import dump_json
 from vibe_jupyter.llm.event_streams import ServerEvent
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.grants import Grants
@@ -360,7 +360,7 @@ class GatewayExchange(Response):
             return
         body: Object = relay.body.ending(ending.reason, extra) if is_agentic else relay.body.latest
         made = self._writer.whole(body, ending)
-        await self._wire.answer(200, json.dumps(made, ensure_ascii=False).encode())
+        await self._wire.answer(200, dump_json(made))
 
     async def _fail(self, relay: RelayingClient, finished: RunFinished) -> None:
         refusal, words = relay.refusal, finished.error or BROKEN_OFF
@@ -371,7 +371,7 @@ class GatewayExchange(Response):
         elif refusal is not None and self._writer.passes_through:
             await self._wire.answer(refusal.status, refusal.body, passed_headers(refusal.headers))
         elif refusal is not None:
-            said = json.dumps({"type": "error", "error": _said_error(refusal, words)}, ensure_ascii=False).encode()
+            said = dump_json({"type": "error", "error": _said_error(refusal, words)})
             await self._wire.answer(refusal.status, said, {**passed_headers(refusal.headers), "content-type": JSON})
         else:
             status = 503 if relay.failure is None else unreachable_status(relay.failure)
@@ -392,7 +392,7 @@ def _deny_all(_: Sequence[str]) -> str:
     return DENIED
 
 
-def _said_error(refusal: Refusal, words: str) -> Mapping[str, object]:
+def _said_error(refusal: Refusal, words: str) -> Object:
     """The error in a body, as it was said where it is one."""
     try:
         said = json_text.parse_json_object(refusal.body.decode("utf-8", "replace")).get("error")

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pydantic import JsonValue
+
 from vibe_jupyter.errors import ModelError
 
 JSON: Final = "application/json"
@@ -52,7 +54,7 @@ class Refusal(NamedTuple):
     body: bytes
 
 
-def error_object(status: int, message: str, *, code: str = "", param: str = "") -> dict[str, object]:
+def error_object(status: int, message: str, *, code: str = "", param: str = "") -> dict[str, JsonValue]:
     """What stands in ``error``."""
     kind = _TYPES.get(status, "invalid_request_error")
     return {"message": message, "type": kind, "param": param or None, "code": code or None}

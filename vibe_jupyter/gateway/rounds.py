@@ -270,7 +270,8 @@ class ContinuedStream:
 
     def _chunk(self, choices: Sequence[JsonValue], beside: Mapping[str, JsonValue] | None = None) -> ServerEvent:
         body = {**(beside or {}), **self._envelope, "choices": list(choices)}
-        return ServerEvent("message", json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        # In ASCII: the halves of a character may come in two chunks, and are joined by the client.
+        return ServerEvent("message", json.dumps(body, separators=(",", ":")))
 
     def _gather(self, delta: Object) -> None:
         """Keep what goes back to the model server and the decoder does not know."""

@@ -6,6 +6,8 @@ character that is cut between two network reads is decoded when its line is whol
 
 from typing import NamedTuple
 
+from vibe_jupyter.llm.json_text import repair_surrogates
+
 MAX_EVENT = 16 * 1024 * 1024
 """Bytes of one event, unfinished lines included; a longer one ends the answer."""
 
@@ -104,7 +106,7 @@ def encode_event(event: str, data: str) -> bytes:
         raise ValueError("The name of an event is one line.")
     lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     head = "" if event == "message" else f"event: {event}\n"
-    return (head + "".join(f"data: {line}\n" for line in lines) + "\n").encode()
+    return repair_surrogates(head + "".join(f"data: {line}\n" for line in lines) + "\n").encode()
 
 
 class LineDecoder:
