@@ -12,7 +12,7 @@ from tests.gateway.conftest import PATIENCE, TOKEN, Gateway, chat_body, chunks_o
 from vibe_jupyter.config.settings import DEFAULT_ROUNDS
 from vibe_jupyter.gateway.refusals import JSON
 from vibe_jupyter.gateway.server import KEEP_ALIVE_DEFAULT
-from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, hold, raw, status
+from vibe_jupyter.testing import Call, ScriptedModel, Tokens, answer, call, hold, raw, status
 from vibe_jupyter.testing.requests import find_complaints
 
 ADD = "mcp__sample__add"
@@ -442,6 +442,30 @@ def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back
     assert names == [ADD, "look_up"]
     assert [message["tool_call_id"] for message in joined[2:]] == [one["id"] for one in joined[1]["tool_calls"]]
     assert [message["content"] for message in joined[2:]][1] == "found"
+
+
+def both(gateway: Gateway, question: str, number: int) -> list[dict[str, Any]]:
+    """A conversation whose answer has both kinds of calls, numbered from 0, with the client's result."""
+    add = Call(ADD, json.dumps({"a": number, "b": number}), id="0")
+    gateway.will(answer("Both.", [add, Call("look_up", "{}", id="1")]))
+    message = gateway.chat(question, tools=[CLIENT_TOOL]).json()["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": f"found {number}"}
+    return [{"role": "user", "content": question}, message, result]
+
+
+@pytest.mark.requirement("gateway.chat.client.mixed")
+def test_a_conversation_gets_no_results_of_another_whose_calls_have_the_same_ids(gateway: Gateway) -> None:
+    """As with servers that number the calls of each answer from 0, and with Kimi, which numbers them by their tool."""
+    first, second = both(gateway, "first", 1), both(gateway, "second", 20)
+
+    for messages, total in ((first, "2"), (second, "40")):
+        gateway.will("Done.")
+        assert gateway.chat(messages=messages, tools=[CLIENT_TOOL]).is_success
+        joined = gateway.model.requests[-1].messages
+        assert [message["role"] for message in joined] == ["user", "assistant", "tool", "tool"]
+        assert total in joined[2]["content"].split("\n")
+        assert joined[3] == {**messages[2], "tool_call_id": "1"}
+        assert [one["id"] for one in joined[1]["tool_calls"]] == ["0", "1"]
 
 
 @pytest.mark.requirement("gateway.chat.error.upstream")

@@ -318,8 +318,8 @@ class GatewayExchange(Response):
             await self._fail(relay, finished)
             return
         relay.note_results(self._conversation.history)
-        if self._rounds.theirs and self._rounds.used_tools:
-            await keep_hidden(self._parts.store, self._parts.owner, relay.hidden, self._rounds.theirs)
+        if ids := self._rounds.all[-1].ids:
+            await keep_hidden(self._parts.store, self._parts.owner, relay.hidden, ids)
         if self._keep is not None:
             await self._keep([*self._sent_messages, *self._answer_messages(relay)])
         if self.session_id:

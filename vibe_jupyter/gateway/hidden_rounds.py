@@ -1,30 +1,41 @@
 """What a client cannot know of its own conversation: answers with calls of ours, and their results.
 
 It is kept under the ids of the client's calls that were returned with it. When the client comes back with their
-results, it is put where it belongs, once.
+results, it is put where it belongs, once, and calls and results have the ids of the model server again.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from vibe_jupyter.gateway.rounds import Object
 from vibe_jupyter.gateway.store import Store
 
-KIND: Final = "calls"
+KIND: Final = "mixed-calls"
 KEPT: Final = 24 * 3600.0
 """Seconds that a client has to come back with its results."""
 
 
-async def keep_hidden(
-    store: Store, owner: str, hidden: Sequence[JsonValue], calls: Sequence[Mapping[str, JsonValue]]
-) -> None:
-    """Keep the messages that a client does not see, for when it answers its own calls."""
-    value = json.dumps(list(hidden)).encode()
-    for call in calls:
-        await store.put(KIND, f"{owner}:{call.get('id')}", value, seconds=KEPT)
+class _Hidden(NamedTuple):
+    messages: list[Object]
+    ids: Mapping[str, str]
+    """Of the client's calls, to those of the model server."""
+
+
+async def keep_hidden(store: Store, owner: str, hidden: Sequence[JsonValue], ids: Mapping[str, str]) -> None:
+    """Keep the messages that a client does not see, for when it answers its own calls.
+
+    Args:
+        store: where.
+        owner: mark of the token.
+        hidden: the messages.
+        ids: of the client's calls, to those of the model server.
+    """
+    value = json.dumps({"messages": list(hidden), "ids": dict(ids)}).encode()
+    for own in ids:
+        await store.put(KIND, f"{owner}:{own}", value, seconds=KEPT)
 
 
 async def join_hidden(store: Store, owner: str, messages: Sequence[JsonValue]) -> Sequence[JsonValue]:
@@ -34,35 +45,39 @@ async def join_hidden(store: Store, owner: str, messages: Sequence[JsonValue]) -
     waiting: list[Object] = []
     """Results of ours that belong to the latest answer, in the order of its calls with those of the client."""
     order: list[str] = []
+    ids: dict[str, str] = {}
     for message in messages:
         if waiting and not _is_result(message):
             joined += _in_order(waiting, order)
             waiting, order = [], []
+        if isinstance(message, dict) and isinstance(call_id := message.get("tool_call_id"), str):
+            message = {**message, "tool_call_id": ids.get(call_id, call_id)}
         if waiting and isinstance(message, dict):
             waiting.append(message)
             continue
         hidden = await _hidden_of(store, owner, message)
-        if not hidden:
+        if hidden is None:
             joined.append(message)
             continue
         found = True
-        answers = [place for place, one in enumerate(hidden) if one.get("role") == "assistant"]
+        ids.update(hidden.ids)
+        answers = [place for place, one in enumerate(hidden.messages) if one.get("role") == "assistant"]
         latest = answers[-1]
-        joined += hidden[: latest + 1]
-        waiting = list(hidden[latest + 1 :])
-        order = _call_ids(hidden[latest])
+        joined += hidden.messages[: latest + 1]
+        waiting = list(hidden.messages[latest + 1 :])
+        order = _call_ids(hidden.messages[latest])
         if not waiting:
             order = []
     joined += _in_order(waiting, order)
     return joined if found else messages
 
 
-async def _hidden_of(store: Store, owner: str, message: JsonValue) -> list[Object]:
+async def _hidden_of(store: Store, owner: str, message: JsonValue) -> _Hidden | None:
     if not isinstance(message, dict) or message.get("role") != "assistant":
-        return []
+        return None
     ids = _call_ids(message)
     kept = await store.get(KIND, f"{owner}:{ids[0]}") if ids else None
-    return [] if kept is None else cast("list[Object]", json.loads(kept))
+    return None if kept is None else _Hidden(**json.loads(kept))
 
 
 def _call_ids(message: Object) -> list[str]:

@@ -5,6 +5,8 @@ can be: an answer of one round that calls none of our tools is not changed.
 """
 
 import json
+import secrets
+import string
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +45,9 @@ class Round:
     """As it goes back to the model server: with all its calls."""
     ours: tuple[ToolCall, ...]
     theirs: tuple[Object, ...]
-    """The client's calls, as the model server spelled them."""
+    """The client's calls, as the model server spelled them; with ids of ours where calls were answered here."""
+    ids: Mapping[str, str]
+    """What those ids stand for."""
 
 
 @dataclass
@@ -122,17 +126,27 @@ class Rounds:
         ours = tuple(call for call in message.calls if self._is_ours(call.name))
         names = {call.id for call in ours}
         theirs = tuple(call for call in calls if call.get("id") not in names)
+        ids: dict[str, str] = {}
+        if ours or self.used_tools:
+            # The rest of the conversation is kept under them, and servers may give an id twice.
+            ids = {_new_id(): str(call.get("id")) for call in theirs}
+            theirs = tuple({**call, "id": own} for own, call in zip(ids, theirs, strict=True))
         parts = tuple(part for part in message.parts if not isinstance(part, ToolCall))
         shown = message.model_copy(update={"parts": (*(parts or (TextPart(text=""),)), *ours)})
         if calls:
             raw = {**raw, "tool_calls": cast("list[JsonValue]", list(calls))}
-        self.all.append(Round(shown, raw, ours, theirs))
+        self.all.append(Round(shown, raw, ours, theirs, ids))
         return self.all[-1]
 
     def add_usage(self, usage: JsonValue) -> None:
         """Add the counts of an answer."""
         if isinstance(usage, dict):
             self.usage = add_counts(self.usage, usage)
+
+
+def _new_id() -> str:
+    """Nine letters and digits: where the rest was forgotten it goes to the model server, and Mistral takes no other."""
+    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))
 
 
 def empty_message(decoder: ChatDecoder) -> AssistantMessage:
