@@ -56,6 +56,14 @@ def test_what_runs_waits_for_the_person_and_says_so(served: Served, outsider: Ou
     assert outsider.told[0] == "Waiting for the user to allow it, in the notebook."
 
 
+def test_half_a_character_costs_neither_a_result_nor_what_is_told_meanwhile(served: Served, outsider: Outsider) -> None:
+    call = outsider.start("run_code", code=r"import time; print('cut \ud83d', flush=True); time.sleep(1)")
+    served.allow()
+    told = text(call.result(WAIT))
+    assert "cut \ufffd" in told
+    assert "cut \ufffd" in "".join(outsider.told)
+
+
 def test_a_denial_reaches_the_agent_with_the_persons_words(served: Served, outsider: Outsider) -> None:
     call = outsider.start("run_code", code="hurt = True", keep=True)
     served.deny("not today")

@@ -10,6 +10,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from vibe_jupyter.llm.json_text import repair_surrogates
 from vibe_jupyter.mcp_server.exposed_tools import HINTS, INSTANCE_HEADER, INSTRUCTIONS, SERVER, ExternalCalls, ToolHints
 from vibe_jupyter.mcp_server.http import GONE
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolMessage, ToolSpec
@@ -108,7 +109,7 @@ class CallProgress:
             except TimeoutError:
                 self._new.append(STILL)
             self._came.clear()
-            text = "".join(self._take_news()).strip()[-TOLD:]
+            text = repair_surrogates("".join(self._take_news()).strip()[-TOLD:])
             if text:
                 count += 1
                 await self._report(float(count), None, text)
@@ -124,7 +125,8 @@ class CallProgress:
 def _content_block(part: TextPart | ImagePart) -> types.TextContent | types.ImageContent:
     if isinstance(part, ImagePart):
         return types.ImageContent(type="image", data=part.data, mime_type=part.media_type)
-    return types.TextContent(type="text", text=part.text)
+    # Half a character, as of a cut emoji, could be written, but clients do not read it.
+    return types.TextContent(type="text", text=repair_surrogates(part.text))
 
 
 def _client_name(context: Context) -> str:
