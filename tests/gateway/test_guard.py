@@ -1,6 +1,7 @@
 """Who may speak to the gateway."""
 
 import asyncio
+import socket
 from collections.abc import Mapping
 
 import httpx
@@ -8,6 +9,7 @@ import pytest
 
 from tests.gateway.conftest import TOKEN, Gateway, chat_body
 from vibe_jupyter.gateway.app import BelowPrefix, make_app
+from vibe_jupyter.gateway.server import GatewayServer
 
 RIGHT: Mapping[str, str] = {"authorization": f"Bearer {TOKEN}"}
 
@@ -67,6 +69,19 @@ def test_what_there_is_no_route_for_gets_an_error_that_sdks_read(
     assert found.status_code == status
     assert found.json()["error"]["type"] == kind
     assert f"{method} {path}" in found.json()["error"]["message"]
+
+
+def test_an_ipv6_address_is_printed_as_clients_take_it_and_is_a_name_that_it_is_reached_under(gateway: Gateway) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))  # not every machine has the other
+    server = GatewayServer(gateway.folder, gateway.variables, host="fd00::5", port=listening)
+    assert server.url == f"http://[fd00::5]:{server.port}/v1"
+    server.start()
+    try:
+        request = gateway.client.build_request("GET", f"http://127.0.0.1:{server.port}/v1/models")
+        request.headers["host"] = httpx.URL(server.url).netloc.decode()
+        assert gateway.client.send(request).status_code == 200
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ class GatewayServer:
         self._thread: threading.Thread | None = None
         self.host, self.port = host, self.listening.getsockname()[1]
         self.parts = _make_parts(self.agents, environ, store, owner_mark(self.token), waits, metrics=metrics)
-        names = {"127.0.0.1", "localhost", "[::1]", host}
+        names = {"127.0.0.1", "localhost", "[::1]", _in_url(host)}
         app = make_app(
             self.parts,
             token=self.token,
@@ -172,7 +172,7 @@ class GatewayServer:
     @property
     def url(self) -> str:
         """The base URL for clients."""
-        return f"http://{self.host}:{self.port}/v1"
+        return f"http://{_in_url(self.host)}:{self.port}/v1"
 
     def serve(self) -> None:
         """Serve until a signal or `stop` ends it, in a process that does nothing else."""
@@ -204,6 +204,11 @@ class GatewayServer:
         if self._thread is not None:
             self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
         self.listening.close()
+
+
+def _in_url(host: str) -> str:
+    """A host, as it is written before a port."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _open_store(url: str, home: Path) -> Store:
