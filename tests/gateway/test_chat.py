@@ -409,6 +409,21 @@ def test_a_character_in_two_chunks_of_a_later_answer_is_whole_at_the_client(gate
     assert text.encode("utf-16-le", "surrogatepass").decode("utf-16-le") == "x\U0001f600y"
 
 
+@pytest.mark.parametrize("name", ["look_up", ECHO])
+def test_the_role_comes_once_also_where_it_stands_beside_a_call(gateway: Gateway, name: str) -> None:
+    """As OpenAI sends it; their client for JavaScript takes no answer without one."""
+    function = {"name": name, "arguments": '{"text": "a"}'}
+    first = {"role": "assistant", "content": None, "tool_calls": [{"index": 0, "id": "c", "function": function}]}
+    deltas = [{"index": 0, "delta": first}, {"index": 0, "delta": {}, "finish_reason": "tool_calls"}]
+    chunks = [f"data: {json.dumps({'choices': [one]})}\n\n".encode() for one in deltas]
+    gateway.will(raw([*chunks, b"data: [DONE]\n\n"]), *(["Done."] if name == ECHO else []))
+
+    given = [one["delta"] for chunk in chunks_of(gateway.stream("go", tools=[CLIENT_TOOL])) for one in chunk["choices"]]
+
+    assert [place for place, delta in enumerate(given) if "role" in delta] == [0]
+    assert given[0]["role"] == "assistant"
+
+
 @pytest.mark.requirement("gateway.chat.client.mixed")
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back(

@@ -168,6 +168,9 @@ class ContinuedStream:
         self._limits = limits
         self._reasoning_field = reasoning_field
         self._envelope: Object = {}
+        self._role = ""
+        """As it came; OpenAI sends it beside the first call, in a chunk that is held."""
+        self._role_is_given = False
         self._positions = 0
         """Calls that the client was given."""
         self._begin()
@@ -204,10 +207,15 @@ class ContinuedStream:
             self._envelope = {name: body[name] for name in _ENVELOPE if name in body}
         delta, finish = _first_choice(body)
         self._gather(delta)
+        if isinstance(role := delta.get("role"), str):
+            self._role = role
         if self._held or finish or delta.get("tool_calls") or (not body.get("choices") and body.get("usage")):
             self._held.append((event, body))
             return None
-        return event if self._is_first else self._continued(body)
+        if not self._is_first:
+            return self._continued(body)
+        self._role_is_given = bool(self._role)
+        return event
 
     def end(self) -> tuple[Round, list[ServerEvent]]:
         """The answer is over; also what of it can be passed on although another follows."""
@@ -283,6 +291,10 @@ class ContinuedStream:
         return self._chunk([{"index": 0, "delta": dict(delta), "finish_reason": None}])
 
     def _chunk(self, choices: Sequence[JsonValue], beside: Mapping[str, JsonValue] | None = None) -> ServerEvent:
+        if choices and self._role and not self._role_is_given:
+            first, *others = cast("Sequence[Object]", choices)
+            choices = [{**first, "delta": {"role": self._role, **cast("Object", first["delta"])}}, *others]
+            self._role_is_given = True
         body = {**(beside or {}), **self._envelope, "choices": list(choices)}
         # In ASCII: the halves of a character may come in two chunks, and are joined by the client.
         return ServerEvent("message", json.dumps(body, separators=(",", ":")))
