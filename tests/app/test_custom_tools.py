@@ -169,6 +169,12 @@ def test_an_interrupt_ends_it_like_a_cell(kernel: Session) -> None:
         ("@vibe_jupyter.tool\ndef silent(): pass", "does not say what it does"),
         ("@vibe_jupyter.tool\ndef many(*all): 'Takes all.'", "cannot be given by name"),
         ("import socket\n@vibe_jupyter.tool\ndef odd(s: socket.socket): 'Odd.'", "cannot be described to a model"),
+        (
+            "from collections.abc import Callable\n"
+            "@vibe_jupyter.tool\ndef each(f: Callable[[int], int] = abs): 'Calls.'",
+            "cannot be described to a model",
+        ),
+        ("@vibe_jupyter.tool\ndef hidden(_x: int): 'Hides.'", "cannot be given by name"),
         ("@vibe_jupyter.tool(name='a b')\ndef f(): 'F.'", "is not a valid tool name"),
         ("@vibe_jupyter.tool\nclass C: pass", "A class goes on vibe_jupyter.tools.BaseTool"),
     ],
@@ -176,6 +182,24 @@ def test_an_interrupt_ends_it_like_a_cell(kernel: Session) -> None:
 def test_what_cannot_be_a_tool_is_refused_where_it_stands(kernel: Session, code: str, words: str) -> None:
     cell: Cell = kernel.wire.cell(kernel.wire.send(f"import vibe_jupyter\n{code}"))
     assert words in cell.error
+
+
+def test_names_and_defaults_of_any_kind_are_taken_without_a_word(kernel: Session) -> None:
+    cell = kernel.wire.cell(
+        kernel.wire.send(
+            "import math, vibe_jupyter\n"
+            "@vibe_jupyter.tool\n"
+            "def odd(schema: str, copy: bool = True, kind: object = int, upper: float = math.inf, _cache: dict = {}):\n"
+            "    'Odd.'\n"
+            "    return f'{schema} {copy} {kind.__name__} {upper} {_cache}'\n"
+        )
+    )
+    assert (cell.error, cell.text) == ("", "")
+    kernel.model.will_reply(call("odd", schema="s"), say("Done."))
+    shown = kernel.run("%vibe --yes=odd use it")
+    assert kernel.model.requests[-1].messages[-1]["content"] == "s True int inf {}"
+    assert "Warning" not in shown.text
+    assert list(offered(kernel)["odd"]["parameters"]["properties"]) == ["schema", "copy", "kind", "upper"]
 
 
 MANUAL_CLASS = '''

@@ -18,7 +18,7 @@ from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm.json_text import parse_json, parse_json_object
 from vibe_jupyter.near_names import near_names
 from vibe_jupyter.protocol import ToolSpec
-from vibe_jupyter.tools.contract import Tool, Toolset, present_names
+from vibe_jupyter.tools.contract import Tool, Toolset, present_names, schema_of
 
 DEPTH: Final = 20
 """Levels of a schema that are looked at: it may be foreign, and refer to itself."""
@@ -60,7 +60,7 @@ def find_meant(name: str, text: str, tools: Toolset) -> MeantCall:
         ToolError: there is no such tool, or the arguments are wrong; says what, where, and how to call it.
     """
     tool = find_tool(name, tools, text)
-    schema = functools.cache(tool.arguments.model_json_schema)
+    schema = functools.cache(lambda: schema_of(tool.arguments))
     try:
         given = _json_object(text)
     except ValueError as error:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
@@ -384,14 +385,26 @@ def tool_spec(tool: Tool[Any]) -> ToolSpec:
     Every request carries it, so what a model does not need goes: titles, the class's own words, bounds (a wrong
     value is answered with what is wrong), and defaults that say no more than "not given".
     """
-    with without_plugins():
-        schema = _lean_schema(tool.arguments.model_json_schema())
+    schema = _lean_schema(schema_of(tool.arguments))
     assert isinstance(schema, dict)
     schema.pop("description", None)
     schema.setdefault("properties", {})
     schema["additionalProperties"] = False
     _drop_unused(schema)
     return ToolSpec(name=tool.name, description=tool.description, parameters=schema)
+
+
+class _QuietSchema(GenerateJsonSchema):
+    """Leaves out a default that JSON has not, such as a class, and does not warn of it in the user's cell."""
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Say nothing."""
+
+
+def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of the arguments of a tool."""
+    with without_plugins():
+        return arguments.model_json_schema(schema_generator=_QuietSchema)
 
 
 def _lean_schema(node: JsonValue, *, names: bool = False) -> JsonValue:

@@ -9,6 +9,7 @@ import re
 import sys
 import types
 import typing
+import warnings
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError, create_model
-from pydantic.errors import PydanticUserError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.protocol import Choice, Level, Question
@@ -30,6 +31,7 @@ from vibe_jupyter.tools.contract import (
     delegate_to_nobody,
     description_of,
     register_tool,
+    schema_of,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -300,19 +302,28 @@ class Signature:
         Raises:
             ConfigError: something of it cannot be given by a model; says what.
         """
-        if self.whole is not None:
-            return self.whole
         fields: dict[str, Any] = {}
-        for parameter in self._parameters:
-            fields[parameter.name] = self._argument_field(parameter)
+        if self.whole is None:
+            given = (one for one in self._parameters if not _is_hidden(one))
+            fields = {parameter.name: self._argument_field(parameter) for parameter in given}
         try:
-            return create_model(self._name, __config__=ConfigDict(extra="forbid"), **fields)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Field name .* shadows an attribute", UserWarning)
+                made = self.whole or create_model(self._name, __config__=ConfigDict(extra="forbid"), **fields)
         except (PydanticUserError, NameError, TypeError) as error:
-            reason = str(error).split("\n", 1)[0]
-            raise ConfigError(
-                f"The arguments of the tool {self._name} cannot be described to a model: {reason} "
-                "Annotate them with text, numbers, true or false, lists and dicts of these, or pydantic models."
-            ) from error
+            raise self._undescribed(error) from error
+        try:
+            schema_of(made)  # what has none would have every later prompt fail
+        except PydanticInvalidForJsonSchema as error:
+            raise self._undescribed(error) from error
+        return made
+
+    def _undescribed(self, error: Exception) -> ConfigError:
+        reason = str(error).split("\n", 1)[0].rstrip(".")
+        return ConfigError(
+            f"The arguments of the tool {self._name} cannot be described to a model: {reason}. "
+            "Annotate them with text, numbers, true or false, lists and dicts of these, or pydantic models."
+        )
 
     def call(self, args: BaseModel, context: object) -> dict[str, Any]:
         """The keyword arguments for one call."""
@@ -322,7 +333,8 @@ class Signature:
         return {**{name: getattr(args, name) for name in type(args).model_fields}, **more}
 
     def _argument_field(self, parameter: inspect.Parameter) -> tuple[Any, Any]:
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if not by_name or _is_reserved(parameter.name):
             raise ConfigError(
                 f"The tool {self._name} has the parameter {parameter}, which cannot be given by name. "
                 "A model gives each argument by its name."
@@ -339,6 +351,16 @@ class Signature:
             return None
         annotation: object = self._hints.get(self._parameters[0].name)
         return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _is_hidden(parameter: inspect.Parameter) -> bool:
+    """Whether it is the function's own business."""
+    return _is_reserved(parameter.name) and parameter.default is not parameter.empty
+
+
+def _is_reserved(name: str) -> bool:
+    """Whether pydantic takes it for something else than a field, without a word."""
+    return name.startswith("_") or name == "model_config"
 
 
 def _is_context(parameter: inspect.Parameter) -> bool:
