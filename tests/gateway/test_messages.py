@@ -42,6 +42,29 @@ def deltas(events: Sequence[Sent], kind: str, field: str) -> str:
     return "".join(delta[field] for delta in found if delta["type"] == kind)
 
 
+REFUSALS = {
+    "max_tokens": "Unsupported parameter: 'max_tokens' is not supported with this model. "
+    "Use 'max_completion_tokens' instead.",
+    "stream_options": "Unrecognized request argument supplied: stream_options",
+}
+
+
+@pytest.mark.parametrize("field", sorted(REFUSALS))
+def test_a_model_that_refuses_the_spelling_of_the_gateway_is_asked_in_another_from_then_on(
+    tmp_path: Path, own_home: Path, field: str
+) -> None:
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model) as gateway:
+        gateway.will(status(400, {"error": {"message": REFUSALS[field]}}), "hi", "hi again")
+
+        assert deltas(streamed(gateway), "text_delta", "text") == "hi"
+        assert deltas(streamed(gateway), "text_delta", "text") == "hi again"
+
+    first, *later = [request.body for request in model.requests]
+    assert field in first
+    assert [field in body for body in later] == [False, False]
+    assert [body.get("max_completion_tokens", body.get("max_tokens")) for body in later] == [100, 100]
+
+
 @pytest.mark.requirement("gateway.later.messages.events")
 def test_a_message_is_streamed_block_by_block_with_pings_in_its_silence(tmp_path: Path, own_home: Path) -> None:
     go_on = threading.Event()

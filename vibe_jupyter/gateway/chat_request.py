@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
@@ -77,6 +77,8 @@ class ChatRequest:
     fields: ChatFields
     own_tools: frozenset[str] = field(default_factory=frozenset[str])
     """Names of the tools that the client defines; they win over ours."""
+    is_translated: bool = False
+    """Whether it came in the form of another API."""
 
     @classmethod
     def parse(cls, raw: bytes) -> "ChatRequest":
@@ -100,7 +102,7 @@ class ChatRequest:
                 422, "agent_permission: ask needs a stream to ask in", code="validation_error", param="agent_permission"
             )
         own = frozenset(_tool_name(tool) for tool in fields.tools or ()) - {""}
-        return cls(json.dumps(body).encode() if raw is None else raw, body, fields, own)
+        return cls(json.dumps(body).encode() if raw is None else raw, body, fields, own, raw is None)
 
     @property
     def stream(self) -> bool:
@@ -137,9 +139,15 @@ class ChatRequest:
         choice = self.fields.tool_choice
         return (self.fields.n or 1) > 1 or choice == "none" or self.fields.functions is not None
 
-    def upstream(self, changes: Mapping[str, JsonValue]) -> bytes:
-        """The body for the model server: as it came where nothing changes."""
-        body = {name: value for name, value in self.body.items() if name not in GatewayFields.model_fields}
+    def upstream(self, changes: Mapping[str, JsonValue], *, without: Collection[str] = ()) -> bytes:
+        """The body for the model server: as it came where nothing changes.
+
+        Args:
+            changes: fields that are added, or take the place of others.
+            without: fields that are left out.
+        """
+        left_out = {*GatewayFields.model_fields, *without}
+        body = {name: value for name, value in self.body.items() if name not in left_out}
         if len(body) == len(self.body) and all(name in body and body[name] == changes[name] for name in changes):
             return self.raw
         return dump_json({**body, **changes})

@@ -249,6 +249,7 @@ class GatewayExchange(Response):
             max_rounds=self._settings.gateway.max_rounds,
             offered=self._tools.offered,
             spelled=self._parts.spelled,
+            refused=self._parts.refused,
         )
 
     @property

@@ -12,7 +12,7 @@ from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.refusals import Refused
-from vibe_jupyter.gateway.relay import SpelledTools
+from vibe_jupyter.gateway.relay import RefusedFields, SpelledTools
 from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
@@ -51,6 +51,7 @@ class GatewayParts:
     metrics: HttpMetrics | None = None
     """None where they are switched off."""
     spelled: SpelledTools = field(default_factory=SpelledTools)
+    refused: RefusedFields = field(default_factory=RefusedFields)
     live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])
     """Those that are under way."""
 

@@ -28,6 +28,8 @@ AGENT: Final = f"vibe-jupyter-gateway/{__version__}"
 _ERROR_BODY: Final = 1024 * 1024
 """Bytes of an error of the model server that are passed on as they are."""
 _DIALECT: Final = OpenAIDialect()
+_SPELLING: Final = frozenset({"max_tokens", "stream_options"})
+"""Fields of translated requests that the gateway chose, and that not every model takes."""
 
 
 class Outlet(Protocol):
@@ -62,6 +64,24 @@ class SpelledTools:
         return self._spelled
 
 
+class RefusedFields:
+    """What models have refused of the gateway's own spelling."""
+
+    def __init__(self) -> None:
+        self._refused: dict[tuple[str, str], frozenset[str]] = {}
+
+    def of(self, model: Model) -> frozenset[str]:
+        """By a model."""
+        return self._refused.get((model.server.api_base, model.name), frozenset())
+
+    def note(self, model: Model, status: int, body: bytes) -> bool:
+        """Take a refusal; whether another spelling is worth another attempt."""
+        known = self.of(model)
+        refused = _DIALECT.refused_fields(status, body.decode("utf-8", "replace")) & _SPELLING
+        self._refused[model.server.api_base, model.name] = known | refused
+        return bool(refused - known)
+
+
 @dataclass(frozen=True)
 class RelayTerms:
     """What the requests of one exchange are made of."""
@@ -76,7 +96,8 @@ class RelayTerms:
     offered: Callable[[Sequence[ToolSpec]], Sequence[ToolSpec]] = tuple
     """Which of our tools go along."""
     spelled: SpelledTools = field(default_factory=SpelledTools)
-    """What all requests of a gateway share."""
+    refused: RefusedFields = field(default_factory=RefusedFields)
+    """What all requests of a gateway share, both."""
 
     def body(self, specs: Sequence[ToolSpec], *, hidden: Sequence[JsonValue] = (), done: int = 0) -> bytes:
         """What is sent to the model server.
@@ -101,7 +122,10 @@ class RelayTerms:
             changes["tool_choice"] = "none"
         elif done and request.fields.tool_choice not in (None, "auto"):
             changes["tool_choice"] = _unforced(request.fields.tool_choice)
-        return request.upstream(changes)
+        refused = self.refused.of(self.model) if request.is_translated else frozenset[str]()
+        if "max_tokens" in refused and "max_tokens" in request.body:
+            changes["max_completion_tokens"] = request.body["max_tokens"]
+        return request.upstream(changes, without=refused)
 
 
 def _unforced(choice: JsonValue) -> JsonValue:
@@ -187,6 +211,9 @@ class RelayingClient(LLMClient):
             kind = answer.headers.get("content-type", "")
             if answer.status >= 300:
                 body = await answer.whole(self._limits.error_body)
+                terms = self._terms
+                if terms.request.is_translated and terms.refused.note(terms.model, answer.status, body):
+                    return await self._ask(request)
                 self.refusal = Refusal(answer.status, answer.headers, body)
                 raise ModelError(f"The model server answered {answer.status}.", kind="http", status=answer.status)
             if is_stream(kind):
