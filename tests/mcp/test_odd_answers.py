@@ -1,6 +1,7 @@
 """Answers that are not as the protocol has them: what can be read is, and a call that was done is said to be done."""
 
 import json
+import textwrap
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OpenCalls
 from vibe_jupyter.mcp.tool import McpTool, ToolWays
 from vibe_jupyter.mcp.toolset import McpToolset
-from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
+from vibe_jupyter.protocol import DOWNLOAD_MIME, ImagePart, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -34,6 +35,8 @@ RESULTS: dict[str, Any] = {
     "one_part": {"content": FINE},
     "odd_notes": {"content": [{**FINE, "annotations": {"audience": "all"}}]},
     "odd_picture": {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png", "_meta": 3}]},
+    "wrapped_picture": {"content": [{"type": "image", "data": textwrap.fill(PIXEL, 40), "mimeType": "image/png"}]},
+    "no_base64": {"content": [{"type": "audio", "data": "<wave>", "mimeType": "audio/wav"}, FINE]},
     "half_picture": {"content": [{"type": "image", "mimeType": "image/png"}, FINE]},
     "rich_text": {"content": [{"type": "markdown", "text": "fine"}]},
     "listed": {"content": [FINE], "structuredContent": [1, 2]},
@@ -94,6 +97,14 @@ async def test_an_answer_that_says_nothing_is_no_failure(mcp: McpToolset, name: 
 async def test_a_picture_with_odd_notes_is_still_a_picture(mcp: McpToolset) -> None:
     parts = (await call(mcp, "odd_picture")).parts
     assert [part.data for part in parts if isinstance(part, ImagePart)] == [PIXEL]
+
+
+async def test_base64_in_lines_is_read_and_what_is_none_is_not_said_to_be_given(mcp: McpToolset) -> None:
+    parts = (await call(mcp, "wrapped_picture")).parts
+    assert [part.data for part in parts if isinstance(part, ImagePart)] == [PIXEL]
+    result = await call(mcp, "no_base64")
+    assert "file 1.wav: audio/wav, not sent as base64, so nothing of it could be kept" in told(result)
+    assert DOWNLOAD_MIME not in result.display
 
 
 async def test_structured_content_of_another_form_is_told_as_text(mcp: McpToolset) -> None:

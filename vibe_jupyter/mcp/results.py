@@ -174,9 +174,9 @@ def _read_block(block: "ContentBlock", read: _Read, *, sees_images: bool) -> Non
             _add_text(block.text, read)
             read.said.append(block.text)
         case "image":
-            _take_image(ResultBlob(block.data, block.mime_type), read, sees_images=sees_images)
+            _take_image(ResultBlob.sent(block.data, block.mime_type), read, sees_images=sees_images)
         case "audio":
-            _take_file(ResultBlob(block.data, block.mime_type), read, name="")
+            _take_file(ResultBlob.sent(block.data, block.mime_type), read, name="")
         case "resource_link":
             _add_text(_link_text(block), read)
         case "resource":
@@ -192,12 +192,17 @@ def _add_text(text: str, read: _Read) -> None:
 
 @dataclass(frozen=True)
 class ResultBlob:
-    """As the server sent it."""
+    """What a server sent that is no text."""
 
     data: str
     """Base64, if it is what it says."""
     media_type: str
     """What the server says."""
+
+    @classmethod
+    def sent(cls, data: str, media_type: str) -> "ResultBlob":
+        """As it came; some encoders break base64 into lines, which readers of pictures refuse."""
+        return cls("".join(data.split()), media_type)
 
     @property
     def kind(self) -> str:
@@ -250,6 +255,9 @@ def _take_image(blob: ResultBlob, read: _Read, *, sees_images: bool) -> None:
 
 def _take_file(blob: ResultBlob, read: _Read, *, name: str) -> None:
     file = blob.as_file(name or f"file {len(read.files) + 1}")
+    if blob.data and not blob.raw:
+        _add_text(f"[{file.name}: {blob.kind}, not sent as base64, so nothing of it could be kept]", read)
+        return
     read.files.append(file)
     read.texts.append(f"[{file.name}: {blob.words}, given to the user]")
 
@@ -260,7 +268,7 @@ def _take_resource(block: "EmbeddedResource", read: _Read, *, sees_images: bool)
     if (text := getattr(resource, "text", None)) is not None:
         _add_text(f"[{uri}]\n{text}", read)
         return
-    blob = ResultBlob(str(getattr(resource, "blob", "")), media_type)
+    blob = ResultBlob.sent(str(getattr(resource, "blob", "")), media_type)
     if (text := blob.text) is not None:
         _add_text(f"[{uri}]\n{text}", read)
         return
