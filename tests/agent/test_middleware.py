@@ -112,6 +112,22 @@ async def test_one_that_fails_is_named_and_left_out_of_the_rest_of_the_run(bench
     assert one(events, RunFinished).reason == "stop"
 
 
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (StopRun("budget", "Enough."), "the reason 'budget'; there are stop, length"),  # pyright: ignore[reportArgumentType]
+        (StopRun("stop", "Enough.", "error"), "StopRun with a value of the wrong kind"),  # pyright: ignore[reportArgumentType]
+        (AddMessage(5), "AddMessage with a value of the wrong kind"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+async def test_one_whose_verdict_cannot_be_told_is_left_out_too(bench: Bench, verdict: Verdict, words: str) -> None:
+    bench.model.will_reply(say("Done."))
+    events = await ask(bench, Scribe(before={0: verdict}))
+    (notice,) = notices(events)
+    assert notice.startswith(f"The middleware Scribe returned {words}")
+    assert one(events, RunFinished).reason == "stop"
+
+
 async def test_tokens_are_limited_before_each_request_and_while_an_answer_comes(bench: Bench) -> None:
     used = answer(calls=[call("quiet", text="a")], usage=Tokens(prompt=400, completion=100))
     bench.model.will_reply(used, used, used)

@@ -10,7 +10,7 @@ in `limits`.
 
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from vibe_jupyter.agent.call_context import FAILED_AGAIN
 from vibe_jupyter.agent.context_size import ContextSize
@@ -123,8 +123,10 @@ class MiddlewareChain:
             try:
                 verdict: Verdict | None = ask(state)
             except Exception as error:  # noqa: BLE001 - foreign code: what it raises is reported
-                self._middleware.remove(one)
-                await self._warn(_failure(one, f"failed: {type(error).__name__}: {error}"))
+                await self._leave_out(one, f"failed: {type(error).__name__}: {error}")
+                continue
+            if problem := _problem_with(verdict):
+                await self._leave_out(one, f"returned {problem}")
                 continue
             match verdict:
                 case None:
@@ -135,10 +137,11 @@ class MiddlewareChain:
                     return Verdicts(stop=verdict, messages=tuple(messages))
                 case CompactHistory():
                     return Verdicts(compact=verdict, messages=tuple(messages))
-                case _ as other:  # pyright: ignore[reportUnnecessaryComparison] - foreign code may return anything
-                    self._middleware.remove(one)
-                    await self._warn(_failure(one, f"returned {type(other).__name__}, which is no verdict"))
         return Verdicts(messages=tuple(messages))
+
+    async def _leave_out(self, one: Middleware, what: str) -> None:
+        self._middleware.remove(one)
+        await self._warn(f"The middleware {type(one).__name__} {what}. It is left out of this run.")
 
 
 def note_part(note: str) -> TextPart:
@@ -146,8 +149,18 @@ def note_part(note: str) -> TextPart:
     return TextPart(text=note)
 
 
-def _failure(one: Middleware, what: str) -> str:
-    return f"The middleware {type(one).__name__} {what}. It is left out of this run."
+def _problem_with(verdict: object) -> str:
+    """What is wrong with what foreign code returned; empty where nothing is."""
+    match verdict:
+        case None | AddMessage(text=str(), notice=str()) | CompactHistory(instructions=str()):
+            return ""
+        case StopRun(reason=reason, notice=str(), level="info" | "warning"):
+            known = get_args(FinishReason)
+            return "" if reason in known else f"the reason {reason!r}; there are {', '.join(known)}"
+        case AddMessage() | CompactHistory() | StopRun():
+            return f"{type(verdict).__name__} with a value of the wrong kind"
+        case _:
+            return f"{type(verdict).__name__}, which is no verdict"
 
 
 COMPACT_SHARE: Final = 0.85
