@@ -346,6 +346,24 @@ def test_a_function_in_a_file_runs_beside_the_main_thread(kernel: Session, folde
     assert offered(kernel)["where"]["parameters"]["properties"]["place"]["description"] == "anywhere"
 
 
+@pytest.mark.parametrize(
+    ("ends", "name"),
+    [
+        ("sys.exit(2)", "SystemExit"),
+        ("next(iter([]))", "StopIteration"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_a_function_in_a_file_ends_nothing_but_its_call(
+    kernel: Session, folder_of_tools: Path, ends: str, name: str
+) -> None:
+    written = FUNCTION_FILE.replace("    return ", f"    import sys\n    {ends}\n    return ")
+    (folder_of_tools / "where.py").write_text(written, encoding="utf-8")
+    said = f"where ended with {name}, which goes no further than this."
+    assert use(kernel, "where", place="here") == said
+    assert use(kernel, "where", place="there") == said
+
+
 @pytest.mark.requirement("tools.base.discovery.load-error", "tools.base.discovery.private")
 def test_a_file_that_fails_is_told_with_its_line_and_stops_nothing(kernel: Session, folder_of_tools: Path) -> None:
     (folder_of_tools / "broken.py").write_text("import os\nraise SystemExit('no')\n", encoding="utf-8")

@@ -122,9 +122,23 @@ class CustomTool:
 
 async def on_engine(definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
     """Beside the kernel's main thread: on the loop what is made for one, else on a thread of its own."""
-    if definition.is_async:
-        return await settle_value(definition.call(args, context), context)
-    return await settle_value(await asyncio.to_thread(definition.call, args, context), context)
+    try:
+        if definition.is_async:
+            return await settle_value(definition.call(args, context), context)
+        return await settle_value(await asyncio.to_thread(_call_on_thread, definition, args, context), context)
+    except (KeyboardInterrupt, SystemExit) as error:  # they would end the loop
+        raise _left(definition, error) from error
+
+
+def _call_on_thread(definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
+    try:
+        return definition.call(args, context)
+    except (StopIteration, asyncio.CancelledError, GeneratorExit) as error:  # no future hands them on as they are
+        raise _left(definition, error) from error
+
+
+def _left(definition: ToolDefinition, error: BaseException) -> ToolError:
+    return ToolError(f"{definition.name} ended with {type(error).__name__}, which goes no further than this.")
 
 
 async def settle_value(value: object, context: ToolContext) -> object:
