@@ -99,14 +99,19 @@ async def test_one_that_fails_is_named_and_left_out_of_the_rest_of_the_run(bench
         def before_turn(self, state: TurnState) -> Verdict | None:
             raise KeyError("gone")
 
+    class Leaving(Middleware):
+        def before_turn(self, state: TurnState) -> Verdict | None:
+            raise SystemExit(2)
+
     class Odd(Middleware):
         def before_turn(self, state: TurnState) -> Verdict | None:
             return "stop"  # pyright: ignore[reportReturnType]
 
     bench.model.will_reply(call("quiet", text="a"), say("Done."))
-    events = await ask(bench, Broken(), Odd())
+    events = await ask(bench, Broken(), Leaving(), Odd())
     assert notices(events) == [
         "The middleware Broken failed: KeyError: 'gone'. It is left out of this run.",
+        "The middleware Leaving failed: SystemExit: 2. It is left out of this run.",
         "The middleware Odd returned str, which is no verdict. It is left out of this run.",
     ]
     assert one(events, RunFinished).reason == "stop"

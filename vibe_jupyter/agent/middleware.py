@@ -122,7 +122,7 @@ class MiddlewareChain:
                 continue
             try:
                 verdict: Verdict | None = ask(state)
-            except Exception as error:  # noqa: BLE001 - foreign code: what it raises is reported
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: what it raises is reported
                 await self._leave_out(one, f"failed: {type(error).__name__}: {error}")
                 continue
             if problem := _problem_with(verdict):
