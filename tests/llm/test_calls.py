@@ -148,6 +148,12 @@ def test_arguments_that_are_no_object_stay_as_they_are_with_a_reason(text, reaso
         parse_json_object(call.arguments)
 
 
+def test_an_empty_object_at_the_beginning_of_a_call_is_no_part_of_its_arguments():
+    pieces = [fragment("f", {}, index=0, id="a"), fragment(None, '{"a":', index=0), fragment(None, "1}", index=0)]
+    assert told(streamed(*pieces)) == [("a", "f", '{"a":1}')]
+    assert told(streamed(fragment("f", {}, index=0, id="a"))) == [("a", "f", "{}")]
+
+
 def test_a_fragment_that_says_nothing_is_no_call():
     message = streamed(fragment("f", "{}", index=0, id="a"), {"index": 1}, {"index": 2, "function": None})
     assert told(message) == [("a", "f", "{}")]

@@ -209,6 +209,8 @@ class ChatDecoder:
             if type(index) is int and isinstance(arguments, str) and self._answer.grow_call(index, arguments):
                 return
         call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
+        if arguments == {}:  # so a call without arguments comes, or one whose arguments follow as text
+            arguments = None
         whole = not isinstance(arguments, str | None)
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False) if whole else ""
