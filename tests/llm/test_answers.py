@@ -125,6 +125,11 @@ def test_reasoning_is_kept_apart_and_comes_first(name):
     assert message.parts == (ReasoningPart(text="hm ok"), TextPart(text="A"))
 
 
+def test_an_empty_field_of_reasoning_hides_none_that_says_something():
+    message = said(chunk({"reasoning_content": "", "reasoning": "hm", "content": "A"}), STOP)
+    assert message.parts == (ReasoningPart(text="hm"), TextPart(text="A"))
+
+
 def test_lists_of_parts_are_read_without_line_feeds_between_them():
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}, "b"]
     message = said(chunk({"content": [*parts, {"type": "image", "text": "no"}, 3, None]}), STOP)

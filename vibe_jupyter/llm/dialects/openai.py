@@ -159,7 +159,7 @@ class ChatDecoder:
 
     def _read_text(self, delta: Object) -> None:
         for field in self._reasoning_fields:
-            if (reasoning := delta.get(field)) is not None:
+            if reasoning := delta.get(field):
                 self._read_thinking(reasoning)
                 break
         content = delta.get("content")
