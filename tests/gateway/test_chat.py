@@ -424,6 +424,14 @@ def test_the_role_comes_once_also_where_it_stands_beside_a_call(gateway: Gateway
     assert given[0]["role"] == "assistant"
 
 
+def test_what_says_nothing_in_a_later_answer_is_passed_over(gateway: Gateway) -> None:
+    odd = ["7", '{"choices":7}', '{"choices":[null]}', '{"choices":[{"delta":"x"}]}', '{"choices":[{"delta":null}]}']
+    sound = '{"choices":[{"index":0,"delta":{"content":"Done."},"finish_reason":"stop"}]}'
+    gateway.will(call(ECHO, text="a"), raw([f"data: {one}\n\n".encode() for one in (*odd, sound, "[DONE]")]))
+
+    assert text_of(chunks_of(gateway.stream("go"))) == "Done."
+
+
 @pytest.mark.requirement("gateway.chat.client.mixed")
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back(

@@ -281,8 +281,12 @@ class ContinuedStream:
     def _continued(self, body: Object) -> ServerEvent | None:
         """A chunk of a later answer; None where it only begins one."""
         choices: list[JsonValue] = []
-        for choice in cast("list[Object]", body.get("choices") or []):
-            delta = {name: value for name, value in cast("Object", choice.get("delta") or {}).items() if name != "role"}
+        given = body.get("choices")
+        for choice in given if isinstance(given, list) else ():
+            said = choice.get("delta") if isinstance(choice, dict) else None
+            if not isinstance(choice, dict) or not isinstance(said, dict):
+                continue
+            delta = {name: value for name, value in said.items() if name != "role"}
             if any(value not in (None, "") for value in delta.values()):
                 choices.append({**choice, "delta": delta})
         return self._chunk(choices, body) if choices else None
