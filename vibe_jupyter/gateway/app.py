@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -91,7 +92,14 @@ def make_app(
     inner: ASGIApp = AsksModel(app, routes)
     if parts.metrics is not None:
         inner = Counted(inner, parts.metrics, routes, parts.agents.model_id)
-    return Guard(inner, token=token, hosts=hosts, origins=origins)
+    guarded = Guard(inner, token=token, hosts=hosts, origins=origins)
+    if not origins:
+        return guarded
+    # A browser asks first, without the token, and shows a page only what names its origin.
+    named = [origin.lower() for origin in origins]
+    return CORSMiddleware(
+        guarded, allow_origins=named, allow_methods=("*",), allow_headers=("*",), expose_headers=("*",)
+    )
 
 
 class AsksModel:
