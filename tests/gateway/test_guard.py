@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from tests.gateway.conftest import TOKEN, Gateway, chat_body
 from vibe_jupyter.gateway.app import BelowPrefix, make_app
+from vibe_jupyter.gateway.guard import Guard
 from vibe_jupyter.gateway.server import GatewayServer
 
 RIGHT: Mapping[str, str] = {"authorization": f"Bearer {TOKEN}"}
@@ -82,6 +84,22 @@ def test_an_ipv6_address_is_printed_as_clients_take_it_and_is_a_name_that_it_is_
         assert gateway.client.send(request).status_code == 200
     finally:
         server.stop()
+
+
+def test_what_nobody_foresaw_is_an_error_like_others_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise ZeroDivisionError("nobody foresaw this")
+
+    app = Guard(fails, token=TOKEN, hosts={"here"}, origins=())
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+            return await client.get("/v1/models", headers=RIGHT)
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.json()["error"]["type"]) == (500, "server_error")
+    assert "nobody foresaw this" not in answer.text
+    assert "nobody foresaw this" in caplog.text
 
 
 @pytest.mark.parametrize(

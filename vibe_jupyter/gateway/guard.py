@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hmac
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
@@ -26,6 +27,8 @@ UPLOADS: Final = ("/v1/files", "/v1/skills")
 """Where multipart bodies are taken."""
 SESSIONS: Final = "/v1/sessions/"
 
+_log = logging.getLogger(__name__)
+_FAILED: Final = "The gateway failed, through no fault of the request. What it prints says more."
 _NO_TOKEN: Final = "The token is missing or wrong. It goes into Authorization: Bearer, or x-api-key."
 _FORM: Final = "multipart/form-data"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -59,7 +62,20 @@ class Guard:
         except Refused as refused:
             await send_refusal(refused, send)
             return
-        await self._inner(scope, receive, send)
+        has_begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._inner(scope, receive, send_on)
+        except Exception:
+            _log.exception("%s %s", scope["method"], scope["path"])
+            if has_begun:
+                raise  # which breaks the connection off
+            await send_refusal(Refused(500, _FAILED), send)
 
     def _check(self, scope: Scope) -> None:
         def values(name: bytes) -> list[str]:
