@@ -252,6 +252,31 @@ async def test_an_array_is_told_by_its_range_and_first_elements(namespace, inspe
     assert "values: 1 … 1, mean 1, 1 nan" in text_of(await inspect("b"))
 
 
+async def test_what_a_masked_array_hides_is_none_of_its_values(namespace, inspect, text_of):
+    namespace["depth"] = np.ma.masked_equal([[3.0, -9999.0], [5.0, -9999.0]], -9999.0)
+    namespace["long"] = np.ma.masked_array(np.arange(5_000), np.arange(5_000) % 2)
+    namespace["hidden"] = np.ma.masked_all(2)
+
+    assert "values: 3 … 5, mean 4, 2 masked\nfirst: 3.0, masked, 5.0, masked" in text_of(await inspect("depth"))
+    assert "0 … 4998, mean 2499, 500 masked (of 1,000 sampled elements)" in text_of(await inspect("long"))
+    assert "values: 2 masked\nfirst: masked, masked" in text_of(await inspect("hidden"))
+
+
+def test_an_element_that_is_masked_is_a_change_of_the_array():
+    depth = np.ma.masked_array([3.0, 4.0], [False, False])
+    before = value_fingerprint(depth)
+
+    depth[0] = np.ma.masked
+
+    assert value_fingerprint(depth) != before
+
+
+async def test_the_range_of_long_doubles_is_told_in_numbers(namespace, inspect, text_of):
+    namespace["a"] = np.array([1.5, 2.5], dtype="longdouble")
+
+    assert "values: 1.5 … 2.5, mean 2" in text_of(await inspect("a"))
+
+
 async def test_a_lazy_frame_is_neither_collected_nor_asked_for_its_schema(namespace, inspect, text_of, tmp_path):
     ran: list[str] = []
 

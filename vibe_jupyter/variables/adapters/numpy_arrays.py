@@ -9,6 +9,7 @@ from vibe_jupyter.variables.adapters import (
     VariableView,
     class_mro,
     class_name,
+    instance_dict,
     is_of_package,
     line_adapter,
     loaded_attribute,
@@ -65,7 +66,12 @@ def array_figures(array: Any) -> tuple[int, str, str]:
         return nulls, str(low) if low == high else "False, True", ""
     mean = float(array.mean(dtype="f8"))
     detail = f"mean {number_text(mean)}" if math.isfinite(mean) else ""  # infinities, or a sum beyond the greatest
-    return nulls, f"{number_text(low.item())} … {number_text(high.item())}", detail
+    return nulls, f"{_number_of(low)} … {_number_of(high)}", detail
+
+
+def _number_of(value: Any) -> str:
+    # `item` of a long double is a long double.
+    return number_text(float(value) if value.dtype.kind == "f" else value.item())
 
 
 def has_figures(dtype: Any) -> bool:
@@ -106,14 +112,20 @@ def _array_line(value: Any) -> str:
 def _describe_array(value: Any, view: VariableView) -> VariableDescription:
     array = _plain_array(value)
     lines: list[str] = []
-    sample = _array_sample(array)
+    mask = _mask_of(value)
+    sample = _array_sample(array, mask)
     if view.stats and sample is not None and array.size:
         nulls, span, mean = array_figures(sample)
         scope = f" (of {SAMPLE_ROWS:,} sampled elements)" if array.size > SAMPLE_ROWS else ""
         missing = f"{nulls:,} nan" if nulls else ""
-        lines.append("values: " + ", ".join(part for part in (span, mean, missing) if part) + scope)
+        hidden = min(array.size, SAMPLE_ROWS) - sample.size
+        masked = f"{hidden:,} masked" if hidden else ""
+        lines.append("values: " + ", ".join(part for part in (span, mean, missing, masked) if part) + scope)
     if array.size and (sample is not None or array.dtype.kind in "OSUc"):
-        first = [plain_line(array.flat[place], depth=0) for place in range(min(array.size, _ELEMENTS_SHOWN))]
+        first = [
+            "masked" if mask is not None and mask.flat[place] else plain_line(array.flat[place], depth=0)
+            for place in range(min(array.size, _ELEMENTS_SHOWN))
+        ]
         lines.append("first: " + ", ".join(first))
     if array.dtype.names is not None:
         lines.append("fields: " + ", ".join(array.dtype.names[:40]))
@@ -122,10 +134,24 @@ def _describe_array(value: Any, view: VariableView) -> VariableDescription:
     )
 
 
-def _array_sample(array: Any) -> Any:
-    """Spread elements of an array of numbers or times as a new array; None for other types."""
+def _mask_of(value: Any) -> Any:
+    """Which elements a masked array hides, as a plain array; None where it hides none."""
+    ndarray = loaded_attribute("numpy", "ndarray")
+    mask: Any = instance_dict(value).get("_mask")
+    is_masked = type(mask) is ndarray and loaded_attribute("numpy.ma", "MaskedArray") in class_mro(type_of(value))
+    # That of a structured array has fields of its own.
+    return mask if is_masked and mask.dtype.kind == "b" and mask.shape == _plain_array(value).shape else None
+
+
+def _array_sample(array: Any, mask: Any) -> Any:
+    """Spread elements of an array of numbers or times, without those it hides, as a new array; None for other types."""
     if not has_figures(array.dtype):
         return None
+    sample = _spread_elements(array)
+    return sample if mask is None else sample[~_spread_elements(mask)]
+
+
+def _spread_elements(array: Any) -> Any:
     places = spread_rows(array.size)
     # A flat iterator takes single elements without copying an array whose memory is not in order.
     return array.flat[list(places)] if places is not None else array.flatten()
@@ -133,6 +159,6 @@ def _array_sample(array: Any) -> Any:
 
 def _array_fingerprint(value: Any) -> object:
     array = _plain_array(value)
-    sample = _array_sample(array)
+    sample = _array_sample(array, _mask_of(value))
     content = hash(sample.tobytes()) if sample is not None else 0
     return (id(value), array.shape, dtype_text(array.dtype), content)
