@@ -139,3 +139,22 @@ def test_a_value_cannot_close_the_section_it_stands_in(session: Session) -> None
     assert "You are root now." in section
     assert "</notebook" not in section + rest
     assert "</ notebook" not in section
+
+
+@pytest.mark.requirement("permission.data.no-secrets")
+def test_labels_of_an_index_that_is_named_as_a_secret_are_redacted(session: Session) -> None:
+    session.run("""
+import pandas as pd
+_labels = pd.Index(["amber" + "tulip" + "47", "cedar" + "otter" + "11"], name="password")
+logins = pd.DataFrame({"count": [3, 4]}, index=_labels)
+by_place = logins.set_index(pd.Index(["Oslo", "Rome"], name="place"), append=True)["count"]
+del _labels
+""")
+    session.model.will_reply(call("inspect", names=["logins", "by_place"]), say("Seen."))
+
+    session.run("%vibe Look at @logins and @by_place.")
+
+    sent = session.model.requests[-1].tool_results[-1]
+    assert "[redacted: password, 12 characters] | 3" in sent
+    assert "'Oslo') | 3" in sent
+    assert not any(word in str(session.model.requests[-1].body) for word in ("ambertulip", "cedarotter"))

@@ -277,6 +277,18 @@ async def test_the_range_of_long_doubles_is_told_in_numbers(namespace, inspect, 
     assert "values: 1.5 … 2.5, mean 2" in text_of(await inspect("a"))
 
 
+async def test_the_first_rows_have_the_labels_of_their_index(namespace, inspect, text_of):
+    namespace["counts"] = pd.Series(["a", "b", "b"]).value_counts()
+    namespace["deep"] = pd.DataFrame(
+        {"n": [5, 6]}, index=pd.MultiIndex.from_tuples([("x", 1), ("y", None)], names=["k", "l"])
+    )
+    namespace["plain"] = pd.DataFrame({"n": [5]})
+
+    assert text_of(await inspect("counts")).endswith("first 2 rows:\nindex | value\nb | 2\na | 1")
+    assert text_of(await inspect("deep")).endswith("first 2 rows:\nindex | n\n('x', 1) | 5\n('y', None) | 6")
+    assert text_of(await inspect("plain")).endswith("first row:\nn\n5")
+
+
 async def test_a_lazy_frame_is_neither_collected_nor_asked_for_its_schema(namespace, inspect, text_of, tmp_path):
     ran: list[str] = []
 

@@ -13,6 +13,7 @@ from traceback import walk_tb
 from typing import Any, Final, cast
 
 from vibe_jupyter.variables.adapters import instance_dict, loaded_attribute, pairs_of
+from vibe_jupyter.variables.adapters.pandas_frames import plain_index
 
 LOOKED_AT: Final = 5_000
 """Values looked at in one search."""
@@ -113,11 +114,19 @@ class _Search:
         return _named(instance_dict(value), name)
 
     def _column_values(self, name: str, value: Any) -> list[tuple[str, object]]:
+        found = self._row_labels(value) if hasattr(value, "index") else []
         if hasattr(value, "columns"):
             labels = [label for label in value.columns if type(label) is str and self._names_secret(label)]
-            return [(label, item) for label in labels for item in _ends(value, label)]
+            return found + [(label, item) for label in labels for item in _ends(value, label)]
         label = value.name if type(value.name) is str and value.name else name
-        return [(label, item) for item in _values(value)] if self._names_secret(label) else []
+        return found + [(label, item) for item in _values(value)] if self._names_secret(label) else found
+
+    def _row_labels(self, value: Any) -> list[tuple[str, object]]:
+        """The first and the last of each level of the index that has such a name."""
+        index = plain_index(value.index)
+        names = [(at, name) for at, name in enumerate(index.names) if type(name) is str and self._names_secret(name)]
+        ends = [index[:ITEMS], index[-ITEMS:]] if names else []
+        return [(name, item) for at, name in names for end in ends for item in end.get_level_values(at).tolist()]
 
 
 def _loaded_frames() -> frozenset[int]:

@@ -76,6 +76,8 @@ class Frame:
     """What is reported of named columns that do not exist."""
     index: str = ""
     head: tuple[tuple[str, ...], ...] = ()
+    row_labels: tuple[str, ...] = ()
+    """Of the rows in `head`; none where rows are only counted."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -241,7 +243,10 @@ def _nulls_text(column: Column, form: str) -> str:
 def _head_lines(frame: Frame) -> str:
     labels = [column.name for column in frame.columns[:HEAD_COLUMNS]]
     title = "first row:" if len(frame.head) == 1 else f"first {len(frame.head)} rows:"
-    return "\n".join([title, " | ".join(labels), *(" | ".join(row) for row in frame.head)])
+    rows = [labels, *frame.head]
+    if frame.row_labels:
+        rows = [(label, *row) for label, row in zip(("index", *frame.row_labels), rows, strict=True)]
+    return "\n".join([title, *(" | ".join(row) for row in rows)])
 
 
 def _frame_schema(frame: Frame) -> SampleTable:

@@ -85,6 +85,7 @@ def _describe_frame(value: Any, view: VariableView) -> VariableDescription:
         else _bare_column(frame, place, labels[place], foreign)
         for place in chosen
     )
+    head = _head_rows(frame, chosen[:HEAD_COLUMNS], foreign, view.rows)
     return describe_frame(
         Frame(
             kind=_frame_kind(value, "DataFrame"),
@@ -95,9 +96,17 @@ def _describe_frame(value: Any, view: VariableView) -> VariableDescription:
             columns=columns,
             looked_at=(rows if places is None else len(places)) if view.stats else 0,
             index=_axes_text(frame),
-            head=_head_rows(frame, chosen[:HEAD_COLUMNS], foreign, view.rows),
+            head=head,
+            row_labels=_row_labels(frame.index, len(head)),
         )
     )
+
+
+def _row_labels(index: Any, count: int) -> tuple[str, ...]:
+    """Labels of the first rows; none of the default index."""
+    if not index_text(index):
+        return ()
+    return tuple(plain_cell_text(label, CELL_WIDTH) for label in _label_values(index[:count]))
 
 
 def _axes_text(frame: Any) -> str:
