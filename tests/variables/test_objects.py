@@ -6,6 +6,7 @@ import logging
 import math
 import sys
 import threading
+import types
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,10 @@ def test_one_line_says_what_a_value_is(value: object, said: str):
 
     assert value_line(value).replace(own, "") == said
     assert value_fingerprint(value) == value_fingerprint(value)
+
+
+def test_what_is_stored_on_a_plain_namespace_is_told() -> None:
+    assert describe_value(types.SimpleNamespace(rate=0.1)).body == "attributes: rate=0.1"
 
 
 @pytest.mark.xdist_group("libraries")

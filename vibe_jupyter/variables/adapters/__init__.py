@@ -143,7 +143,7 @@ def instance_dict(value: object) -> Mapping[str, object]:
     """The attributes stored on the object itself; empty when it has none or hides them."""
     for cls in reversed(class_mro(type(value))):
         slot: Any = class_dict(cls).get("__dict__")
-        if type(slot) is types.GetSetDescriptorType:
+        if type(slot) is types.GetSetDescriptorType or cls is types.SimpleNamespace:
             found = slot.__get__(value)
             return cast("Mapping[str, object]", found) if type(found) is dict else {}
     return {}
