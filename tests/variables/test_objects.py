@@ -87,6 +87,18 @@ def test_a_figure_is_named_with_its_size_and_axes() -> None:
     assert value_fingerprint(figure) == value_fingerprint(figure)
 
 
+@pytest.mark.xdist_group("libraries")
+def test_a_chart_in_three_dimensions_is_not_called_empty() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes = figure.add_subplot(projection="3d")
+    axes.scatter([1, 2], [2, 3], [3, 4])
+    axes.set_zlabel("depth (m)")
+
+    assert describe_value(figure).body == 'matplotlib 3D chart; z "depth (m)"; data not read'
+
+
 async def test_a_long_text_is_shown_further_when_inspected(namespace, inspect, text_of):
     namespace["text"] = "word " * 1_000
 

@@ -105,6 +105,10 @@ def _with_twins(drawn: Sequence[Any], panels: list[Panel]) -> list[Panel]:
 
 
 def _panel_of(axes: Any) -> Panel:
+    if hasattr(axes, "get_zlabel"):
+        labels = (("x", axes.get_xlabel()), ("y", axes.get_ylabel()), ("z", axes.get_zlabel()))
+        named = [Axis(name, label, NOTHING) for name, label in labels if label]
+        return Panel(named, [Series("3D chart", "", NOTHING, NOTHING, "data not read")], axes.get_title())
     ticks = _Ticks(axes)
     series = list(_series_of(axes, ticks))
     title = axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")
