@@ -59,7 +59,9 @@ def test_help_lists_the_commands_and_an_unknown_option_says_which_there_are(sess
     assert session.model.requests == []
 
 
-@pytest.mark.parametrize(("word", "meant"), [("stauts", "status"), ("Reset", "reset"), ("models", "model")])
+@pytest.mark.parametrize(
+    ("word", "meant"), [("stauts", "status"), ("Reset", "reset"), ("models", "model"), ("modle", "model")]
+)
 def test_a_misspelt_command_is_said_and_not_sent_to_a_model(session: Session, word: str, meant: str) -> None:
     said = session.run(f"%vibe {word}").text
     assert f"There is no command '{word}'. Did you mean %vibe {meant}?" in said
@@ -81,6 +83,16 @@ def test_a_command_with_a_word_it_does_not_take_is_no_wish(session: Session, lin
     assert f"There is no %vibe {line}. There is: %vibe" in said
     assert there_is in said
     assert "below %%vibe" in said
+    assert session.model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [("delete", "delete ID [yes]"), ("rename", "rename TITLE"), ("context drop", "context [drop N]")],
+)
+def test_a_command_that_lacks_a_word_is_no_prompt(session: Session, line: str, written: str) -> None:
+    said = session.run(f"%vibe {line}").text
+    assert f"%vibe {line} lacks a word: it is written %vibe {written}." in said
     assert session.model.requests == []
 
 

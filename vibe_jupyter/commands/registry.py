@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.app import App
     from vibe_jupyter.app.context_commands import ContextCommands
 
-_MISSPELT: Final = 0.82
+_MISSPELT: Final = 0.8
 """Likeness, of 1, from which a single word is taken for a misspelt command."""
 _AS_PROMPT: Final = "To send it as a prompt, write it below %%vibe."
 _USAGE_WIDTH: Final = 24
@@ -125,9 +125,15 @@ def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str
         nearest = [] if words or name.startswith("/") else near_names(name.lower(), _NAMES, likeness=_MISSPELT)
         if nearest:
             raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {nearest[0]}? {_AS_PROMPT}")
-    elif not command.is_prompt and (len(words) == 1 or (name, *words[:1]) == ("model", "check")):
+        return
+    if command.is_prompt:
+        return
+    written = f"%vibe {' '.join([name, *words])}"
+    if not words or (len(words) == 1 and words[0] in command.following):
+        raise ConfigError(f"{written} lacks a word: it is written {command.help[0][0]}. {_AS_PROMPT}")
+    if len(words) == 1 or (name, words[0]) == ("model", "check"):
         known = ", ".join([f"%vibe {name}", *(f"%vibe {name} {word}" for word in command.following)])
-        raise ConfigError(f"There is no %vibe {' '.join([name, *words])}. There is: {known}. {_AS_PROMPT}")
+        raise ConfigError(f"There is no {written}. There is: {known}. {_AS_PROMPT}")
 
 
 def _alone(run: Callable[[TypedCommand], str]) -> Callable[[TypedCommand], str | None]:
