@@ -292,6 +292,17 @@ def test_a_long_notebook_is_told_by_its_headings_and_what_the_prompt_names(sessi
     assert "\nnear the prompt:\n#203 " in report
 
 
+def test_a_long_notebook_without_a_heading_is_told_around_the_prompt(session: Session) -> None:
+    page = Page(session.wire, *(f"value_{number} = {number}" for number in range(80)))
+    session.model.will_reply(call("read_notebook"), say("Seen."))
+
+    run(page, page.add("%%vibe\nlook"))
+
+    report, outline = session.model.requests[0].last_user_text, session.model.requests[1].tool_results[0]
+    assert "\n#1-81 (no heading)\nnear the prompt:\n" in report
+    assert "\n#1-81 (no heading)\n" in outline
+
+
 def test_a_crowd_of_cells_and_variables_stays_within_the_limit(session: Session) -> None:
     many = "\n".join(f"name_{number} = ['{'y' * 60}'] * {number}" for number in range(300))
     page = Page(session.wire, many, *(f"# cell {number} {'z' * 300}" for number in range(58)))

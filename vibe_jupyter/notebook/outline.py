@@ -81,14 +81,15 @@ def heading_line(cells: Sequence[Cell], limit: int = HEADINGS) -> str:
         for cell in cells
         if cell.kind == "markdown" and (found := _HEADING.search(cell.source))
     ]
+    if not headings:
+        return f"#1-{len(cells)} (no heading)"
     ends = [number - 1 for number, _ in headings[1:]] + [len(cells)]
     parts = [
         f"#{number}{f'-{end}' if end > number else ''} {cut_end(text, 50)}"
         for (number, text), end in zip(headings, ends, strict=True)
     ]
-    if not headings or headings[0][0] > 1:
-        first = headings[0][0] - 1 if headings else len(cells)
-        parts.insert(0, f"#1-{first} (no heading)")
+    if headings[0][0] > 1:
+        parts.insert(0, f"#1-{headings[0][0] - 1} (no heading)")
     if len(parts) > limit:
         parts = [*parts[:limit], f"{len(parts) - limit} more headings"]
     return " · ".join(parts)
