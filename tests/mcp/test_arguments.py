@@ -8,6 +8,7 @@ from pydantic import JsonValue, ValidationError
 
 from vibe_jupyter.mcp.tool import arguments_model
 from vibe_jupyter.mcp.tool_names import RemoteTool
+from vibe_jupyter.notebook.tools.edit_cells import EditCellArgs
 from vibe_jupyter.permissions.decide import argument_texts
 from vibe_jupyter.tools.arguments import DEPTH, explain_errors, fit_value, usage_text
 
@@ -156,3 +157,12 @@ def nested(value: JsonValue, levels: int) -> JsonValue:
 def test_lists_of_allowed_arguments_see_each_value_with_its_place() -> None:
     arguments = arguments_model(RemoteTool("t", "", {}))({"path": "/data", "deep": [{"n": 1}], "all": True})
     assert argument_texts(arguments) == ("path=/data", "deep.0.n=1", "all=true")
+
+
+def test_a_check_of_a_tools_own_is_told_in_its_own_words() -> None:
+    with pytest.raises(ValidationError) as raised:
+        EditCellArgs.model_validate({"cell": "last"})
+
+    told = explain_errors("edit_cell", raised.value, {})
+
+    assert told.startswith("Wrong arguments for edit_cell: give either old_string and new_string, or source. Nothing")

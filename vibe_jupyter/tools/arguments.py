@@ -323,6 +323,9 @@ def _problem_text(problem: ErrorDetails, schema: _Schema) -> str:
     place = ".".join(str(step) for step in (*above, last))
     if problem["type"] in _OF_CLASSES:
         return f"{place}: Input should be {_type_text(_schema_at(problem['loc'], schema), schema)}"
+    if problem["type"] == "value_error":  # a check of the tool's own
+        words = problem["msg"].removeprefix("Value error, ")
+        return f"{place}: {words}" if problem["loc"] else words
     if problem["type"] != "extra_forbidden":
         return f"{place}: {problem['msg']}"
     known = [one for one, _ in _listed(_node_at(above, schema))]
