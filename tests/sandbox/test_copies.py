@@ -59,7 +59,7 @@ def test_output_errors_magics_and_await_are_as_in_the_kernel(kernel: Wire) -> No
         ("import subprocess; subprocess.run(['ls'])", "a copy of the kernel may not start a program"),
         ("import urllib.request; urllib.request.urlopen('http://127.0.0.1:9')", "may not use the network"),
         ("input('name? ')", "a copy of the kernel may not ask for text to be typed"),
-        ("import ctypes; ctypes.string_at(0)", "a copy of the kernel broke off while it ran"),
+        ("import ctypes; ctypes.string_at(0)", "it ended the copy of the kernel that ran it, as it may end the kernel"),
         ("x = []\nwhile True: x.append(bytearray(50_000_000))", "a copy of the kernel"),
     ],
 )
@@ -145,7 +145,9 @@ refused, others
 def test_the_report_may_be_forged_and_says_only_what_the_code_says(kernel: Wire) -> None:
     """As docs/trust.md says: a copy is read, never believed. What it writes into its report changes nothing."""
     forge = "import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'+{}')\n    except OSError: pass\nos._exit(0)"
-    assert explored(kernel, forge) == "NOT EXPLORED: a copy of the kernel broke off while it ran"
+    assert (
+        explored(kernel, forge) == "NOT EXPLORED: it ended the copy of the kernel that ran it, as it may end the kernel"
+    )
 
 
 def test_a_value_that_the_code_binds_to_a_secret_name_is_learned(kernel: Wire) -> None:

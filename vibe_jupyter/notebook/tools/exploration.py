@@ -40,7 +40,7 @@ _ENDINGS: Final = {
     "memory": "it needs more memory than a copy of the kernel may have",
     "too much": "its output is too large for a copy of the kernel",
     "stalled": "in a copy of the kernel it waited for what is not there",
-    "died": "a copy of the kernel broke off while it ran",
+    "died": "it ended the copy of the kernel that ran it, as it may end the kernel",
 }
 
 
