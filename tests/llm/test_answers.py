@@ -219,6 +219,7 @@ def test_an_answer_with_nothing_in_it_is_an_error_that_says_why():
     assert "token limit" in wrong(chunk({}, "length")).detail
     assert "content filter" in wrong(chunk({}, "content_filter")).detail
     assert "reasoning" in wrong(chunk({"reasoning": "hm"}, "stop")).detail
+    assert "reasoning" in wrong(chunk({"reasoning": "hm"}), chunk({"content": "\n\n"}, "stop")).detail
     assert wrong(b"", content_type="application/json").kind == "empty"
 
 

@@ -109,7 +109,7 @@ class GrowingAnswer:
         self._text.append(self._text_joiner.end())
         self._reasoning.append(self._reasoning_joiner.end())
         text, reasoning, calls = self.text, "".join(self._reasoning), self._calls.finish()
-        if not text and not calls:
+        if not text.strip() and not calls:
             raise BrokenAnswer("empty", _why_empty(self.stop_reason, reasoning))
         parts: list[TextPart | ReasoningPart | ToolCall] = []
         if reasoning:
