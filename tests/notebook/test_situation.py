@@ -292,6 +292,15 @@ def test_a_long_notebook_is_told_by_its_headings_and_what_the_prompt_names(sessi
     assert "\nnear the prompt:\n#203 " in report
 
 
+def test_the_outline_says_of_what_language_a_cell_is(session: Session) -> None:
+    page = Page(session.wire, "%%sql\nselect 1", "%%bash", "%%time\nlimit = 1", "%%writefile out.py\n# Ours\nx = 1")
+
+    report = ask(session, page, "look")
+
+    shown = [line.partition("(never) ")[2] for line in report.split("\n") if "(never)" in line]
+    assert shown == ["%%sql select 1", "%%bash", "limit = 1", "%%writefile out.py # Ours"]
+
+
 def test_a_long_notebook_without_a_heading_is_told_around_the_prompt(session: Session) -> None:
     page = Page(session.wire, *(f"value_{number} = {number}" for number in range(80)))
     session.model.will_reply(call("read_notebook"), say("Seen."))

@@ -114,6 +114,13 @@ def is_prompt(source: str) -> bool:
     return _PROMPT.match(source) is not None
 
 
+def is_of_other_language(source: str) -> bool:
+    """Whether a cell magic takes the cell for something else than Python of the notebook: ``%%bash``, ``%%sql``."""
+    head = source.lstrip()
+    words = head[2:].split(maxsplit=1) if head.startswith("%%") else []
+    return bool(words) and words[0] not in _CODE_MAGICS
+
+
 def parse_quietly(code: str) -> ast.Module:
     """Parse it without a second warning of what Python warned of when the code ran.
 

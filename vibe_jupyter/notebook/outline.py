@@ -8,7 +8,7 @@ from typing import Final
 from vibe_jupyter.files.truncation import cut_end
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.addresses import address
-from vibe_jupyter.notebook.cell_names import gives_prompt
+from vibe_jupyter.notebook.cell_names import gives_prompt, is_of_other_language
 from vibe_jupyter.protocol import Cell
 
 WHOLE_OUTLINE: Final = 60
@@ -55,7 +55,8 @@ def place_and_id(cell: Cell, short: Mapping[str, str]) -> str:
 
 
 def telling_line(cell: Cell, width: int, result: str = "") -> str:
-    """The first line that is no comment, and a comment that stands above it behind it.
+    """The first line that is no comment, and a comment that stands above it behind it; of another language its
+    magic and the line below.
 
     Args:
         cell: which one.
@@ -65,6 +66,8 @@ def telling_line(cell: Cell, width: int, result: str = "") -> str:
     lines = [line.strip() for line in cell.source.split("\n") if line.strip()]
     if cell.kind != "code":
         return cut_end(next(iter(lines), "(empty)"), width) + result
+    if is_of_other_language(cell.source):
+        return cut_end(" ".join(lines[:2]), width) + result
     code = next((line for line in lines if not line.startswith(("#", "%%"))), "")
     words = takewhile(lambda line: line != code, lines)
     comment = next((line for line in words if _COMMENT.match(line)), "")
