@@ -22,6 +22,7 @@ MOST_MORE = 8
 """Descriptors, or threads, more than at first: the engine's pool grows to its size, and IPython opens its history."""
 MOST_GROWTH = 30 << 20
 """Bytes that the kernel's memory may grow by, of what allocators keep."""
+_NOT_EXPLORED = ("NOT EXPLORED: a copy of the kernel", "NOT EXPLORED: it ended the copy of the kernel")
 _SEEN = 200
 """Characters of a report that are looked at."""
 _LOOK = """
@@ -42,7 +43,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
             code = TIMED_OUT if number % EVERY == EVERY - 1 else chosen.choice(CODE)
             # IPython keeps what a cell prints: no more of it than is looked at.
             said = wire.run(f"print(explore({code!r}, 0.3 if {code == TIMED_OUT} else 20)[:{_SEEN}])").text
-            if not said.startswith(("ok", "error", "timeout", "NOT EXPLORED: a copy of the kernel")):
+            if not said.startswith(("ok", "error", "timeout", *_NOT_EXPLORED)):
                 yield f"try {number}: {code}: {said}"
         after = eval(wire.run(_LOOK).text)
         more = [now - then for now, then in zip(after, before, strict=True)]

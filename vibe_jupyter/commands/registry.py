@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.app import App
     from vibe_jupyter.app.context_commands import ContextCommands
 
-_MISSPELT: Final = 0.8
+_MISSPELT: Final = 0.82
 """Likeness, of 1, from which a single word is taken for a misspelt command."""
 _AS_PROMPT: Final = "To send it as a prompt, write it below %%vibe."
 _USAGE_WIDTH: Final = 24
@@ -122,9 +122,8 @@ def _help(call: TypedCommand) -> str | None:
 
 def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str]) -> None:
     if command is None:
-        nearest = [] if words or name.startswith("/") else near_names(name.lower(), _NAMES, likeness=_MISSPELT)
-        if nearest:
-            raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {nearest[0]}? {_AS_PROMPT}")
+        if meant := "" if words or name.startswith("/") else _meant_command(name.lower()):
+            raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {meant}? {_AS_PROMPT}")
         return
     if command.is_prompt:
         return
@@ -134,6 +133,12 @@ def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str
     if len(words) == 1 or (name, words[0]) == ("model", "check"):
         known = ", ".join([f"%vibe {name}", *(f"%vibe {name} {word}" for word in command.following)])
         raise ConfigError(f"There is no {written}. There is: {known}. {_AS_PROMPT}")
+
+
+def _meant_command(word: str) -> str:
+    """The command of which this is a misspelling, such as with two letters changed over; empty where it is a word."""
+    turned = [name for name in _NAMES if sorted(name) == sorted(word)]
+    return next(iter(turned or near_names(word, _NAMES, likeness=_MISSPELT)), "")
 
 
 def _alone(run: Callable[[TypedCommand], str]) -> Callable[[TypedCommand], str | None]:

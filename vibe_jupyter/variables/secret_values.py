@@ -13,7 +13,6 @@ from traceback import walk_tb
 from typing import Any, Final, cast
 
 from vibe_jupyter.variables.adapters import instance_dict, loaded_attribute, pairs_of
-from vibe_jupyter.variables.adapters.pandas_frames import plain_index
 
 LOOKED_AT: Final = 5_000
 """Values looked at in one search."""
@@ -123,6 +122,8 @@ class _Search:
 
     def _row_labels(self, value: Any) -> list[tuple[str, object]]:
         """The first and the last of each level of the index that has such a name."""
+        from vibe_jupyter.variables.adapters.pandas_frames import plain_index  # noqa: PLC0415 - rarely needed
+
         index = plain_index(value.index)
         names = [(at, name) for at, name in enumerate(index.names) if type(name) is str and self._names_secret(name)]
         ends = [index[:ITEMS], index[-ITEMS:]] if names else []
