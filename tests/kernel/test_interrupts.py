@@ -105,7 +105,7 @@ def test_an_interrupt_of_a_child_process_is_none_of_the_code(kernel: Wire) -> No
         "os.read(ready, 1)\n"
         "os.kill(child, signal.SIGINT)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-        "time.sleep(1.5)  # a press that was missed is sent again after a second"
+        "time.sleep(2.5)  # a press that was missed is sent again within two seconds"
     )
     assert kernel.run(f"print(serve_code({code!r}).outputs[0]['text'])").text == "serving\n7\n\n"
 

@@ -135,8 +135,8 @@ class Deadline:
         with signals, written:
             signals.setblocking(False)
             written.setblocking(False)
-            self._signals = signals
             self._thread.start()
+            self._signals = signals
             try:
                 with _signals_written(written.fileno()):
                     yield
