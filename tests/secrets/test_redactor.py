@@ -97,6 +97,14 @@ def test_a_secret_is_found_however_files_commands_and_sentences_spell_it(spellin
     assert [secret for secret in secrets if secret in Redactor()(spelling.replace("§", secret))] == []
 
 
+def test_a_random_key_that_begins_like_a_path_is_no_path() -> None:
+    keys = [f"/{text_of(random.Random(seed), f'{ALNUM}+/', 39)}" for seed in range(200)]
+    found = [key for key in keys if key not in Redactor()(f"AWS_SECRET_ACCESS_KEY={key}\n")]
+    assert len(found) >= 180
+    for path in ("/home/anna/keys/id_ed25519", "/content/drive/MyDrive/Kaggle2024Competition/key.json"):
+        assert path in Redactor()(f"SECRET_KEY={path}\n")
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_sounds_like_a_secret_stays(text: str) -> None:
     assert Redactor()(text) == text

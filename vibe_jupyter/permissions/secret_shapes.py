@@ -82,6 +82,10 @@ _HARMLESS: Final = lazy_pattern(
     re.DOTALL,
 )
 """A plain word or words, a number, a path or an address: what SECRET_NAME or SSL_KEY_FILE may hold."""
+_RANDOM_PART: Final = lazy_pattern(
+    r"(?=[A-Za-z+\d]{0,60}[a-z])(?=[A-Za-z+\d]{0,60}[A-Z])(?=[A-Za-z+\d]{0,60}\d[A-Za-z+]{1,60}\d)[A-Za-z+\d]{16}"
+)
+"""Capitals, small letters and digits in two places, in one part of a path."""
 _IDENTIFIER: Final = lazy_pattern(
     r"(?:[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}/)*[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}(?:\.\d{1,3}){0,3}"
     r"|\d{4}-\d\d-\d\d.*"
@@ -244,9 +248,14 @@ def fits(said: Strength, value: str) -> bool:
         return False
     if said is Strength.PASSWORD:
         return len(value) >= SHORTEST_PASSWORD
-    if len(value) < SHORTEST or _HARMLESS.fullmatch(value):
+    if len(value) < SHORTEST or _is_harmless(value):
         return False
     return said is Strength.STRONG or looks_random(value)
+
+
+def _is_harmless(value: str) -> bool:
+    """Whether it is words, a number, a path or an address. Of random keys in base64 one in 64 begins with a slash."""
+    return _HARMLESS.fullmatch(value) is not None and not (value[0] == "/" and _RANDOM_PART.search(value))
 
 
 def is_placeholder(value: str) -> bool:
@@ -256,7 +265,7 @@ def is_placeholder(value: str) -> bool:
 
 def looks_random(value: str) -> bool:
     """Whether nobody would remember it: letters with digits among them, and no words."""
-    if len(value) < _SHORTEST_RANDOM or not _TOKEN_LIKE.fullmatch(value) or _HARMLESS.fullmatch(value):
+    if len(value) < _SHORTEST_RANDOM or not _TOKEN_LIKE.fullmatch(value) or _is_harmless(value):
         return False
     letters = sum(map(str.isalpha, value))
     if not _IDENTIFIER.fullmatch(value) and letters and any(map(str.isdigit, value)):
