@@ -7,6 +7,10 @@ from tests.kernel.wire import Wire
 
 AT_ONCE = 10
 """Times that a cell and a click are sent together: about one in three is read so."""
+NESTING = (
+    'serve_code(\'import asyncio, nest_asyncio\\nnest_asyncio.apply()\\nprint("in", flush=True)\\n'
+    "asyncio.get_event_loop().run_until_complete(asyncio.sleep(0.3))')"
+)
 AWAITING = "serve_code('import asyncio\\nprint(\"in\", flush=True)\\nawait asyncio.sleep(0.3)')"
 
 
@@ -176,6 +180,17 @@ def test_loading_and_serving_in_one_cell_loses_no_queued_cell(fresh_kernel: Wire
     queued += [fresh_kernel.send(f"print({number})") for number in range(3, 6)]
     assert fresh_kernel.cell(cell).text == "serving\nok\n"
     assert [fresh_kernel.cell(request).text for request in queued] == [f"{number}\n" for number in range(6)]
+
+
+def test_cells_queued_behind_code_that_nests_the_loop_run_once_and_in_order(fresh_kernel: Wire) -> None:
+    fresh_kernel.run(f"{DRIVER}\nran = []")
+    cell = fresh_kernel.send(f"print({NESTING}.status)")
+    queued = [fresh_kernel.send(f"ran.append({number})") for number in range(3)]
+    fresh_kernel.until_printed(cell, "serving")
+    queued += [fresh_kernel.send(f"ran.append({number})") for number in range(3, 6)]
+    assert fresh_kernel.cell(cell).text == "serving\nok\n"
+    assert not any(fresh_kernel.cell(request).error for request in queued)
+    assert fresh_kernel.run("print(ran)").text == "[0, 1, 2, 3, 4, 5]\n"
 
 
 def test_a_second_installation_takes_the_place_of_the_first(fresh_kernel: Wire) -> None:

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeGuard, cast
 
 from vibe_jupyter.errors import NotebookError
@@ -166,21 +167,30 @@ class Pump:
         take = self.on_execute if self._serving else self.on_execute_at_rest
         if code is not None and take is not None and take(code):
             return None
-        if kind in _COMM and inspect.iscoroutinefunction(self._pass_on):
+        if kind in _COMM and (handle := self._kernels_handler()) is not None:
             early = _EarlyComm(frames, kind)
             self._early.append(early)
-            return self._pass_unless_served(early)
+            return handle(early)
         passed = self._pass_on(frames)
         if passed is None or kind in _COMM:
             return passed
         return self._order.after_earlier_ones(passed)
 
-    async def _pass_unless_served(self, early: "_EarlyComm") -> None:
-        """ipykernel 7 may read a click along with the cell that shall serve it, before that cell begins."""
+    def _kernels_handler(self) -> "Callable[[_EarlyComm], Awaitable[None] | None] | None":
+        """What has the kernel handle a comm message in its turn, unless a cell has served it before: a kernel may read
+        a click along with the cell that shall serve it, before that cell begins. None where it cannot be told."""
+        pass_on = self._pass_on
+        if inspect.iscoroutinefunction(pass_on):
+            return lambda early: self._pass_unless_served(early, pass_on)
+        if isinstance(pass_on, partial) and len(pass_on.args) == 1:  # ipykernel 6: to its queue, with what handles it
+            return lambda early: cast(None, pass_on.func(self._pass_unless_served, early, *pass_on.args))
+        return None
+
+    async def _pass_unless_served(self, early: "_EarlyComm", handle: Callable[[Frames], Awaitable[None]]) -> None:
         if early in self._early:
             self._early.remove(early)
         if not early.is_served:
-            await cast("Awaitable[None]", self._pass_on(early.frames))
+            await handle(early.frames)
 
     def _serve_early(self) -> None:
         while self._early:
