@@ -154,3 +154,38 @@ def test_a_large_frame_is_told_as_changed_by_its_values_alone(library: str) -> N
         kept.before_code(code)
         exec(code, namespace)
         assert kept.end_run() == changed
+
+
+def test_what_stands_for_an_object_that_is_not_there_yet_is_not_asked() -> None:
+    asked: list[str] = []
+
+    def ask(name: str) -> object:
+        asked.append(name)
+        raise RuntimeError("working outside of request context")
+
+    class Settings:
+        """As `django.conf.settings`, which has attributes of its own too."""
+
+        __class__ = property(lambda _: ask("__class__"))  # type: ignore[assignment]
+
+    class Request:
+        """As `flask.request`, whose own attributes are out of reach."""
+
+        __class__ = property(lambda _: ask("__class__"))  # type: ignore[assignment]
+        __dict__ = property(lambda _: ask("__dict__"))  # type: ignore[assignment]
+
+    class Later:
+        """As proxies of wrapt: whatever it is asked goes to the other object."""
+
+        def __getattribute__(self, name: str) -> object:
+            return ask(name)
+
+    there = [Settings(), Later()]
+    namespace: dict[str, Any] = {"there": there, "request": Request()}
+    kept = kept_in(namespace)
+    kept.before_code("there.clear(), request")
+    first = there.pop(0)
+    assert kept.end_run() == kept.restore() == ("there",)
+    assert there[0] is first
+    assert set(kept.lost) == {"request"}
+    assert asked == []

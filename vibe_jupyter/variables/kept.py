@@ -11,7 +11,7 @@ import re
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from typing import Final
+from typing import Final, cast
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.variables.describe import value_fingerprint, value_kind
@@ -197,7 +197,7 @@ def _named_by(code: str, namespace: Mapping[str, object]) -> set[str]:
 
 def _names_in(value: object) -> Iterator[str]:
     """What a function or the methods of a class of the user's name."""
-    functions = class_names(value).values() if isinstance(value, type) and is_of(value, type) else (value,)
+    functions = class_names(cast("type", value)).values() if is_of(value, type) else (value,)
     stack = [one.__code__ for one in functions if type(one) is types.FunctionType]
     while stack:
         code = stack.pop()

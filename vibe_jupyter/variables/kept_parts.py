@@ -1,6 +1,5 @@
 """One object as it was, and which objects need not be kept, since nothing changes them."""
 
-import contextlib
 import re
 import struct
 import types
@@ -99,8 +98,10 @@ def holding(parts: Sequence[object]) -> Sequence[object]:
 
 def vars_of(value: object) -> dict[str, object] | None:
     """The attributes of an object; None where it has no dictionary of them."""
-    with contextlib.suppress(AttributeError):
-        return object.__getattribute__(value, "__dict__")
+    for kind in reversed(type(value).__mro__):  # the class that made room for it: a later one may have a property
+        slot = type.__getattribute__(kind, "__dict__").get("__dict__")
+        if type(slot) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+            return slot.__get__(value)
     return None
 
 
