@@ -194,6 +194,18 @@ def test_a_cell_is_named_by_id_place_number_prompt_and_last_in_every_tool(open_p
     assert "say #2 for a place, or [2] for an execution count" in error(bare)
 
 
+@pytest.mark.parametrize("written", ["In [{}]", "In[{}]", "Out [{}]", "cell [{}]", "Cell #2"])
+def test_a_cell_is_also_named_as_jupyter_and_people_write_it(open_page: OpenPage, written: str) -> None:
+    page = open_page("a = 1")
+    ran = page.run("c = 3")
+    named = written.format(ran.count)
+    read = call(page, "read_notebook", cells=[named])
+    assert text(read).endswith("\nc = 3")
+    text(call(page, "edit_cell", cell=named, old_string="3", new_string="4"))
+    assert [cell.source for cell in page.cells[:2]] == ["a = 1", "c = 4"]
+    assert "too short for an id" in error(call(page, "run_cells", cells=["cell cell"]))
+
+
 @pytest.mark.requirement("notebook.rule.ids")
 def test_a_number_that_two_cells_carry_is_refused_with_both(open_page: OpenPage) -> None:
     page = open_page("a = 1", "b = 2")

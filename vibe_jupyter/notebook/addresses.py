@@ -93,7 +93,9 @@ def cells_text(cells: Iterable[Cell], all_cells: Sequence[Cell]) -> str:
 def number_of(reference: str) -> str:
     """The part of a reference that names a cell by place or number alone; empty where an id does."""
     wanted = _id_of(reference)
-    return wanted if wanted == LAST else "" if wanted else next(iter(reference.split()), "")
+    if wanted:
+        return wanted if wanted == LAST else ""
+    return next((word for word in _words_of(reference) if _NUMBERED.fullmatch(word)), "")
 
 
 def find_cell(reference: str, cells: Sequence[Cell], *, prompt: str | None = None) -> Cell:
@@ -108,8 +110,8 @@ def find_cell(reference: str, cells: Sequence[Cell], *, prompt: str | None = Non
         NothingDone: none or several; names them, or the nearest.
     """
     wanted = _id_of(reference)
-    if not wanted and reference.strip():
-        return _by_number(reference.split()[0], cells)
+    if not wanted and (number := number_of(reference)):
+        return _by_number(number, cells)
     exact = next((cell for cell in cells if cell.id == wanted), None)
     if exact is not None:
         return exact
@@ -179,8 +181,12 @@ def nearest_cell(reference: str, cells: Sequence[Cell]) -> Cell | None:
     return next((cell for cell in cells if close and cell.id.startswith(close[0])), None)
 
 
+def _words_of(reference: str) -> list[str]:
+    return reference.replace("[", " [").split()  # In[18] too
+
+
 def _id_of(reference: str) -> str:
-    words = reference.split()
+    words = _words_of(reference)
     others = (word for word in words if len(words) == 1 or word.lower() not in _FILLERS)
     return next((word for word in others if not _NUMBERED.fullmatch(word)), "")
 
