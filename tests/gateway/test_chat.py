@@ -349,6 +349,19 @@ def test_a_silent_stream_says_that_it_is_there(tmp_path: Path, own_home: Path) -
         assert lines[-2] == "data: [DONE]"
 
 
+def test_a_stream_that_is_silent_inside_an_event_comes_as_it_was_sent(tmp_path: Path, own_home: Path) -> None:
+    sent = events_of(*({"choices": [{"index": 0, "delta": {"content": word}}]} for word in ("Hello ", "world")))
+    with (
+        ScriptedModel(strict=False) as model,
+        gateway_at(tmp_path, model, environ={"KEEP_ALIVE_INTERVAL": "10"}) as gateway,
+    ):
+        gateway.will(raw([sent[:30], sent[30:]], delay_between=0.3))  # as a proxy that sends blocks of one size
+        body = chat_body("hello", stream=True, mcp_mode="off")
+        with gateway.client.stream("POST", "/v1/chat/completions", json=body) as response:
+            assert response.read().replace(b": keep-alive\n\n", b"").startswith(sent)
+            assert sent[:30] + b": keep-alive" not in response.content
+
+
 def test_a_client_that_leaves_ends_its_request_and_its_tool(gateway: Gateway, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     first = gateway.will(call("mcp__sample__wait", period=60, mark=str(mark)))
