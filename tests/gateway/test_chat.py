@@ -445,6 +445,51 @@ def test_what_says_nothing_in_a_later_answer_is_passed_over(gateway: Gateway) ->
     assert text_of(chunks_of(gateway.stream("go"))) == "Done."
 
 
+def whole(text: str, *called: str) -> Any:
+    """An answer that is no stream, whatever was asked for."""
+    calls = [{"id": f"c{place}", "function": {"name": ADD, "arguments": one}} for place, one in enumerate(called)]
+    message = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    body = {"id": "w", "object": "chat.completion", "choices": [choice], "usage": {"prompt_tokens": 7}}
+    return raw([json.dumps(body).encode()], content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    ("replies", "text"),
+    [
+        ((call(ADD, a=2, b=3), whole("The sum is 5.")), "The sum is 5."),
+        ((whole("I add. ", '{"a": 2, "b": 3}'), answer("The sum is 5.")), "I add. The sum is 5."),
+        ((whole("I add. ", '{"a": 2, "b": 3}', '{"a": 3, "b": 4}'), whole("5 and 7.")), "I add. 5 and 7."),
+        ((whole("Hello."),), "Hello."),
+    ],
+)
+def test_an_answer_that_comes_whole_where_a_stream_was_asked_for_is_streamed(
+    gateway: Gateway, replies: tuple[Any, ...], text: str
+) -> None:
+    gateway.will(*replies)
+    chunks = chunks_of(gateway.stream("add"))
+    assert text_of(chunks) == text
+    assert [one for chunk in chunks for choice in chunk["choices"] if (one := choice["finish_reason"])] == ["stop"]
+    assert [one for chunk in chunks for choice in chunk["choices"] if (one := choice["delta"].get("role"))] == [
+        "assistant"
+    ]
+    assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks)
+
+    gateway.will(*replies)
+    body = {"model": "default", "max_tokens": 99, "messages": [{"role": "user", "content": "add"}]}
+    events = gateway.stream_at("/v1/messages", body)
+    told = [event.data["delta"] for event in events if event.name in ("content_block_delta", "message_delta")]
+    assert "".join(one.get("text", "") for one in told) == text
+    assert told[-1]["stop_reason"] == "end_turn"
+
+
+def test_an_error_that_comes_whole_where_a_stream_was_asked_for_is_told(gateway: Gateway) -> None:
+    gateway.will(call(ADD, a=2, b=3), raw([b'{"error": {"message": "out of memory"}}'], content_type=JSON))
+    assert "out of memory" in gateway.stream("add")[-2].data["error"]["message"]
+    gateway.will(raw([b"<html>"], content_type="text/html"))
+    assert gateway.chat("add", stream=True).status_code == 502
+
+
 @pytest.mark.requirement("gateway.chat.client.mixed")
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back(

@@ -219,6 +219,8 @@ class RelayingClient(LLMClient):
             if is_stream(kind):
                 await self._outlet.begin(answer.headers)
                 message = await self._read_stream(answer)
+            elif self._terms.request.body.get("stream"):
+                message = await self._stream_whole(answer)
             else:
                 self._rounds.timing.began()
                 message = self.body.take(await answer.whole(self._limits.message)).message
@@ -250,6 +252,17 @@ class RelayingClient(LLMClient):
                 break
         if not (is_over or self.stream.finished):  # some servers give no finish reason
             raise ModelError("The model server's answer broke off.", kind="connection")
+        return await self._end_stream()
+
+    async def _stream_whole(self, answer: OpenAnswer) -> AssistantMessage:
+        """Some servers answer whole although a stream was asked for, as where tools are offered."""
+        said = self.stream.feed_whole(await answer.whole(self._limits.message))
+        await self._outlet.begin(answer.headers)
+        if said is not None:
+            await self._outlet.chunks([said])
+        return await self._end_stream()
+
+    async def _end_stream(self) -> AssistantMessage:
         one, events = self.stream.end()
         if events:
             await self._outlet.chunks(events)

@@ -217,6 +217,20 @@ class ContinuedStream:
         self._role_is_given = bool(self._role)
         return event
 
+    def feed_whole(self, raw: bytes) -> ServerEvent | None:
+        """Take an answer that did not come as a stream, as a chunk that says all of it.
+
+        Raises:
+            BrokenAnswer: it is none, or says that the model server failed.
+        """
+        body = parse_event(raw.decode("utf-8", "replace"))
+        ChatDecoder(self._limits).whole(body)
+        assert isinstance(body, dict)
+        choice = dict(_whole_choice(body))
+        choice["delta"] = _as_delta(choice.pop("message", None))
+        chunk = {**body, "object": "chat.completion.chunk", "choices": [choice]}
+        return self.feed(ServerEvent("message", json.dumps(chunk, separators=(",", ":"))))
+
     def end(self) -> tuple[Round, list[ServerEvent]]:
         """The answer is over; also what of it can be passed on although another follows."""
         message = empty_message(self._decoder)
@@ -414,6 +428,16 @@ def _whole_choice(body: Object) -> Object:
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     return choice if isinstance(choice, dict) else {}
+
+
+def _as_delta(message: JsonValue) -> Object:
+    """A message as a chunk has it: each call with its place."""
+    delta = dict(message) if isinstance(message, dict) else Object()
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):
+        given = [call for call in calls if isinstance(call, dict)]
+        delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(given)]
+    return delta
 
 
 def _call_object(call: ToolCall) -> Object:
