@@ -1,8 +1,10 @@
 """Several processes behind one address, and gateways of several machines behind a Redis, real ones: each answers for
 all, and one that is killed takes nothing along."""
 
+import errno
 import os
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -201,6 +203,28 @@ def test_of_a_killed_worker_the_rest_goes_on(workers: Workers, model: ScriptedMo
     assert contents.dropped == ()
     assert contents.notes[0].title == "killed: go on"
     assert [event.type for event in contents.events][-1] == "tool_started"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_who_comes_while_the_last_answers_end_is_sent_away_at_once(
+    tmp_path: Path, own_home: Path, model: ScriptedModel, count: int
+) -> None:
+    with serving(tmp_path, settings_text(model) + _ALLOWED, count=count) as workers:
+        first = workers.all()[0] if count > 1 else workers.process
+        with workers.client(first) as client:
+            model.will_reply(hold(go_on := Event(), "I am still here.", " Done."))
+            stream = Stream(client)
+            until(lambda: b"here" in stream.raw)
+            workers.process.terminate()
+            until(lambda: _is_refused(httpx.URL(workers.url)))
+            go_on.set()
+            stream.end()
+    assert text_of(chunks_of(read_events(stream.raw))) == "I am still here. Done."
+
+
+def _is_refused(address: httpx.URL) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((address.host, address.port)) == errno.ECONNREFUSED
 
 
 def test_a_number_of_workers_that_cannot_be_is_refused(

@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--disable-metrics", action="store_true")
     chosen = parser.parse_args(arguments)
     listening = socket.socket(fileno=chosen.descriptor)
+    listening.set_inheritable(False)  # uvloop leaves to the programs that it starts what may be inherited
     try:
         server = GatewayServer(
             Path.cwd(), os.environ, host=chosen.host, port=listening, metrics=not chosen.disable_metrics

@@ -120,6 +120,7 @@ class GatewayWorkers:
         return self._start()
 
     def _end(self) -> None:
+        self._server.listening.close()  # or who comes while answers end would wait here for nobody
         for one in self._workers:
             assert one.process.stdin is not None
             one.process.stdin.close()
@@ -130,4 +131,3 @@ class GatewayWorkers:
             except subprocess.TimeoutExpired:
                 one.process.kill()
                 one.process.wait()
-        self._server.listening.close()
