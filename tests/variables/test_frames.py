@@ -327,6 +327,17 @@ def test_a_fingerprint_changes_with_the_content_and_only_then(library):
         assert value_fingerprint(frame) != before
 
 
+@pytest.mark.parametrize("kind", ["frame", "series"])
+def test_other_labels_of_the_rows_are_a_change_of_what_has_them(kind):
+    frame = pd.DataFrame({"a": [1, 2, 3]}, index=["2024-01-01", "2024-01-02", "2024-01-03"])
+    held = frame if kind == "frame" else frame["a"]
+    before = value_fingerprint(held)
+    held.index = pd.to_datetime(held.index)
+    dated = value_fingerprint(held)
+    held.index.name = "day"
+    assert len({before, dated, value_fingerprint(held)}) == 3
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -224,6 +224,7 @@ def _frame_content(frame: Any) -> object:
     chosen = [place for place in choose_columns(labels, None) if place not in foreign]
     return (
         frame.shape,
+        index_text(frame.index),
         hash(tuple(labels)),
         tuple(content_of(stored_column(frame, place), places) for place in chosen),
     )
