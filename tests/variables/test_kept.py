@@ -120,6 +120,34 @@ def test_what_the_user_changed_since_is_named() -> None:
     assert kept.changed_since == ("number",)
 
 
+@pytest.mark.parametrize(
+    ("theirs", "name"),
+    [
+        ("settings.n = 9", "settings"),
+        ("nested['deep'][0].append(5)", "nested"),
+        ("frame.index = [7, 8, 9]", "frame"),
+        ("frame.attrs['unit'] = 'kg'", "frame"),
+        ("matrix[40_001] = 5", "matrix"),
+    ],
+)
+def test_what_the_user_changed_since_is_named_wherever_it_stands(theirs: str, name: str) -> None:
+    namespace: dict[str, Any] = {}
+    made = (
+        "import types, numpy as np, pandas as pd\n"
+        "settings, nested = types.SimpleNamespace(n=1), {'deep': [[1]]}\n"
+        "frame, matrix = pd.DataFrame({'a': [1, 2, 3]}), np.zeros(100_000)\n"
+    )
+    exec(made, namespace)
+    kept = kept_in(namespace)
+    run = "settings.n = 2; nested['deep'][0].append(4); frame.loc[0, 'a'] = 5; frame.attrs['n'] = 1; matrix[0] = 1"
+    kept.before_code(run)
+    exec(run, namespace)
+    assert set(kept.end_run()) == {"settings", "nested", "frame", "matrix"}
+    assert kept.changed_since == ()
+    exec(theirs, namespace)
+    assert kept.changed_since == (name,)
+
+
 def test_what_cannot_be_kept_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(8))
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:

@@ -7,6 +7,7 @@ and containers that hold it see it as it was. What has no such parts (a connecti
 Where nothing is restored, the looks of the variables alone tell which of them code changed in place.
 """
 
+import contextlib
 import re
 import time
 import types
@@ -61,6 +62,8 @@ class KeptVariables:
         """How all looked when the run was over."""
         self._touched: list[tuple[str, KeptParts]] = []
         """Objects that the run changed in place."""
+        self._since: list[tuple[str, KeptParts]] = []
+        """The same objects as the run left them, as far as there is room."""
         self._lost: dict[str, str] = {}
         self._copied = 0
 
@@ -91,7 +94,12 @@ class KeptVariables:
         """Look at what the run left; gives the variables that it bound, deleted or changed in place."""
         if self._before is None:  # no code ran
             return ()
-        self._touched = [(name, parts) for _, name, parts in self._kept.values() if not parts.is_same()]
+        touched = [one for one in self._kept.values() if not one[2].is_same()]
+        self._touched = [(name, parts) for _, name, parts in touched]
+        self._since = []
+        for value, name, _ in touched:
+            with contextlib.suppress(Exception):  # what it looks like tells the rest
+                self._since.append((name, self._parts_of(value)))
         self._left = self._marks()
         return self._changed()
 
@@ -103,8 +111,8 @@ class KeptVariables:
     @property
     def changed_since(self) -> tuple[str, ...]:
         """Those that look different from how the run left them, among those that restoring would change."""
-        now = self._marks()
-        return tuple(name for name in self._changed() if now.get(name) != self._left.get(name))
+        now, changed = self._marks(), {name for name, parts in self._since if not parts.is_same()}
+        return tuple(n for n in self._changed() if n in changed or now.get(n) != self._left.get(n))
 
     def restore(self) -> tuple[str, ...]:
         """Make them as they were; gives those that were different."""
@@ -156,15 +164,19 @@ class KeptVariables:
                 self._lost.setdefault(name, "it has too many parts to keep")
                 break
             try:
-                parts = keep_parts(one, MOST_COPIED - self._copied, self._compared)
+                parts = self._parts_of(one)
             except Exception as error:  # noqa: BLE001 - whatever an object answers, the code must run
                 self._lost.setdefault(name, str(error) or f"{value_kind(one)} cannot be kept")
                 continue
             self._kept[id(one)] = (one, name, parts)
-            self._copied += parts.size
             left += parts.parts
             named.update(_names_in(one))
         return named
+
+    def _parts_of(self, value: object) -> KeptParts:
+        parts = keep_parts(value, MOST_COPIED - self._copied, self._compared)
+        self._copied += parts.size
+        return parts
 
 
 class VariableLooks:
