@@ -206,6 +206,16 @@ def test_a_cell_is_also_named_as_jupyter_and_people_write_it(open_page: OpenPage
     assert "too short for an id" in error(call(page, "run_cells", cells=["cell cell"]))
 
 
+def test_an_id_of_digits_alone_whose_cell_is_gone_is_said_to_be_gone(open_page: OpenPage) -> None:
+    page = open_page("a = 1", "b = 2")
+    page.cells[0].id = "66991234"
+    call(page, "read_notebook")
+    page.cells.pop(0)
+    refused = error(call(page, "edit_cell", cell="6699", old_string="1", new_string="2"))
+    assert refused.startswith("There is no cell '6699'; nothing was done. The nearest: ")
+    assert refused.endswith("If it is no id, say #6699 for a place, or [6699] for an execution count.")
+
+
 @pytest.mark.requirement("notebook.rule.ids")
 def test_a_number_that_two_cells_carry_is_refused_with_both(open_page: OpenPage) -> None:
     page = open_page("a = 1", "b = 2")

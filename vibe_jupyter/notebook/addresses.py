@@ -228,8 +228,10 @@ def _by_prefix(wanted: str, cells: Sequence[Cell]) -> Cell:
             f"Nothing was done: the id {wanted!r} fits {len(begun)} cells; give more of it: "
             f"{', '.join(cell.id for cell in begun[:_NEAREST])}."
         )
-    if wanted.isdecimal() and len(wanted) <= _LONGEST_NUMBER:
-        raise NothingDone(f"Nothing was done: say #{wanted} for a place, or [{wanted}] for an execution count.")
+    is_number = wanted.isdecimal() and len(wanted) <= _LONGEST_NUMBER
+    as_number = f"say #{wanted} for a place, or [{wanted}] for an execution count." if is_number else ""
+    if is_number and len(wanted) < MIN_PREFIX:
+        raise NothingDone(f"Nothing was done: {as_number}")
     if len(wanted) < MIN_PREFIX:
         raise NothingDone(
             f"Nothing was done: {wanted!r} is too short for an id: give {MIN_PREFIX} characters or more. "
@@ -238,7 +240,8 @@ def _by_prefix(wanted: str, cells: Sequence[Cell]) -> Cell:
     by_id = {cell.id: cell for cell in cells}
     close = [by_id[one] for one in near_names(wanted, by_id, _NEAREST, 0.5)]
     nearest = close or ([one] if (one := nearest_cell(wanted, cells)) else cells)
-    raise NothingDone(f"There is no cell {wanted!r}; nothing was done. {_nearest_text(nearest, cells)}")
+    said = f"There is no cell {wanted!r}; nothing was done. {_nearest_text(nearest, cells)}"
+    raise NothingDone(f"{said} If it is no id, {as_number}" if is_number else said)  # many ids have digits alone
 
 
 def _nearest_text(nearest: Sequence[Cell], cells: Sequence[Cell]) -> str:
