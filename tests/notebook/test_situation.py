@@ -173,13 +173,15 @@ def test_a_range_means_its_cells_in_another_order_too_but_not_others(session: Se
 def test_what_a_cell_shows_is_told_by_its_error_its_kind_or_its_text_without_borders(session: Session) -> None:
     broken_plot = "import matplotlib.pyplot as plt\n_ = plt.figure()\n1 / 0"
     chart = "display({'application/vnd.vegalite.v6+json': {}, 'text/plain': 'alt.Chart(...)'}, raw=True)"
-    page = Page(session.wire, "%matplotlib inline", broken_plot, chart, "import polars as pl\npl.DataFrame({'x': [1]})")
+    bar = "from tqdm.notebook import tqdm\nfor n in tqdm(range(3)):\n    pass"
+    table = "import polars as pl\npl.DataFrame({'x': [1]})"
+    page = Page(session.wire, "%matplotlib inline", broken_plot, chart, table, bar)
     run_all(page)
 
     report = ask(session, page, "look")
 
     told = [line.partition(" -> ")[2] for line in report.split("\n") if " -> " in line]
-    assert told == ["ZeroDivisionError: division by zero", "chart", "shape: (1, 1) x --- i64 1"]
+    assert told == ["ZeroDivisionError: division by zero", "chart", "shape: (1, 1) x --- i64 1", "widget"]
 
 
 def test_the_same_state_gives_the_same_bytes(session: Session) -> None:

@@ -1,6 +1,7 @@
 """The notebook's tools, as a model calls them: real kernels, a page that answers the bridge."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -429,6 +430,13 @@ def test_images_are_sent_once_and_those_that_are_not_are_named_with_the_way_to_t
         ),
         f'[image/png shown to the user; not sent, read_notebook(cells=["{short}"], outputs="images") sends it]',
     ]
+
+
+def test_a_progress_bar_that_is_a_widget_is_not_told_as_if_nothing_had_been_done(open_page: OpenPage) -> None:
+    page = open_page("from tqdm.notebook import tqdm\nfor n in tqdm(range(3)):\n    pass")
+    began = r"  0%\|\s+\| 0/3 .* \[a widget as it was when it began; what it shows by now is not known\]"
+    assert re.search(began, text(after_reading(page, "run_cells", cells=["#1"])))
+    assert re.search(began, text(call(page, "read_notebook", cells=["#1"], outputs="full")))
 
 
 def test_a_result_that_is_html_alone_is_read_as_its_text(open_page: OpenPage) -> None:

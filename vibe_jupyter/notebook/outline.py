@@ -21,6 +21,7 @@ _DRAWN: Final[Mapping[str, str]] = {
     "image/": "image",
     "application/vnd.vega": "chart",
     "application/vnd.plotly": "chart",
+    "application/vnd.jupyter.widget-view": "widget",
 }
 """Beginnings of MIME types of what is seen and not read."""
 _BORDERS: Final = lazy_pattern("[\N{BOX DRAWINGS LIGHT HORIZONTAL}-\N{BOX DRAWINGS LIGHT ARC UP AND RIGHT}]+")

@@ -30,6 +30,9 @@ WHOLE_LINES = 200
 _VIBE: Final = re.compile(r"^(?:[^#'\"\n]*=)?[ \t]*%%?vibe\b", re.MULTILINE)
 """Code that gives a prompt or a command to the agent; IPython takes the magics at the start of a line only."""
 
+_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+AS_IT_BEGAN: Final = "[a widget as it was when it began; what it shows by now is not known]"
+
 _FRAME: Final = re.compile(r"""<table\b[^>]*\bclass=["']?dataframe""")
 """A table as pandas and polars write it: shorter line by line than their text, which wraps."""
 _FRAME_READ: Final = 200_000
@@ -109,6 +112,8 @@ def _mime_text(data: dict[str, Any], label: "LabelImage | None") -> str:
         plain = str(next((data[mime] for mime in ("text/markdown", "text/latex") if mime in data), "")) or _of_html(
             data
         )
+    if plain and _WIDGET in data:  # of a progress bar of tqdm that is 0 %
+        plain += f" {AS_IT_BEGAN}"
     return plain_text(plain) or f"[{', '.join(sorted(data))} shown to the user]"
 
 
