@@ -154,6 +154,18 @@ def test_bodies_that_mean_nothing_are_refused(gateway: Gateway, body: str) -> No
     assert ask(gateway, {}, body=body) in (400, 422)
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", {"input": [{"type": ["message"], "role": "user", "content": "hi"}]}),
+        ("/v1/responses", {"input": [{"role": "user", "content": [{"type": {}, "text": "hi"}]}]}),
+        ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": [{"type": [], "text": "hi"}]}]}),
+    ],
+)
+def test_a_part_whose_type_is_no_text_is_the_fault_of_the_request(gateway: Gateway, path: str, body: Any) -> None:
+    assert ask(gateway, {}, path=path, body=json.dumps({"model": "default", **body})) == 422
+
+
 def test_a_body_nested_without_end_is_refused(gateway: Gateway) -> None:
     assert ask(gateway, {}, body='{"messages": ' + "[" * 100_000) == 400
 

@@ -17,7 +17,10 @@ def objects(value: JsonValue, param: str) -> list[Object]:
     """
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise Refused(422, f"{param}: a list of objects is expected", code="validation_error", param=param)
-    return cast("list[Object]", value)
+    found = cast("list[Object]", value)
+    if not all(isinstance(one.get("type"), str | None) for one in found):
+        raise Refused(422, f"{param}: a type is a text", code="validation_error", param=param)
+    return found
 
 
 def text_at(item: Object, name: str, param: str) -> str:
