@@ -99,7 +99,7 @@ def test_variables_are_as_before_a_run_and_undo_takes_that_back(session: Session
     card = page.allow(cell)
     end(page, cell)
 
-    assert "variables: made, parts" in card
+    assert "variables: made, alias, parts" in card
     assert session.wire.run(state).text == "{'a': [1]} [1] False\n"
     compared, told = results(session, 2)
     stays = "by_code.csv: written during these runs, by code or a command"

@@ -120,6 +120,18 @@ def test_what_the_user_changed_since_is_named() -> None:
     assert kept.changed_since == ("number",)
 
 
+def test_what_another_variable_holds_too_is_named_by_its_own_name_as_well() -> None:
+    table = [1, 2]
+    namespace: dict[str, Any] = {"table": table, "tables": {"first": table}}
+    kept = kept_in(namespace)
+    kept.before_code("tables['first'] is table; table.append(3)")
+    table.append(3)
+    assert kept.end_run() == ("table", "tables")
+    table.append(4)
+    assert kept.changed_since == kept.restore() == ("table", "tables")
+    assert table == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("theirs", "name"),
     [

@@ -61,7 +61,7 @@ class KeptVariables:
         self._left: dict[str, tuple[int, object]] = {}
         """How all looked when the run was over."""
         self._touched: list[tuple[str, KeptParts]] = []
-        """Objects that the run changed in place."""
+        """Objects that the run changed in place, by the variable that was found to hold each, and by its own."""
         self._since: list[tuple[str, KeptParts]] = []
         """The same objects as the run left them, as far as there is room."""
         self._lost: dict[str, str] = {}
@@ -94,12 +94,16 @@ class KeptVariables:
         """Look at what the run left; gives the variables that it bound, deleted or changed in place."""
         if self._before is None:  # no code ran
             return ()
-        touched = [one for one in self._kept.values() if not one[2].is_same()]
-        self._touched = [(name, parts) for _, name, parts in touched]
-        self._since = []
-        for value, name, _ in touched:
+        own_names = {id(value): name for name, value in self._namespace().items()}
+        self._touched, self._since = [], []
+        for value, found, parts in self._kept.values():
+            if parts.is_same():
+                continue
+            names = dict.fromkeys((own_names.get(id(value), found), found))
+            self._touched += [(name, parts) for name in names]
             with contextlib.suppress(Exception):  # what it looks like tells the rest
-                self._since.append((name, self._parts_of(value)))
+                left = self._parts_of(value)
+                self._since += [(name, left) for name in names]
         self._left = self._marks()
         return self._changed()
 
