@@ -329,9 +329,9 @@ def _ask_decision(reason: str, question: _Question, terms: RunTerms, *, once: bo
     elif terms.external:
         advice = f"{setting}, and then serve the notebook again"
     else:
-        advice = f"--yes={','.join(question.levels)} or, {setting}"
+        advice = f"with --yes={','.join(question.levels)} or, {setting}"
     denied = f"Not run: it {reason}, and nobody is here to approve it."
-    return Deny(reason=f"{denied} The user can allow it in advance with {advice}.")
+    return Deny(reason=f"{denied} The user can allow it in advance {advice}.")
 
 
 def _reasons_text(question: _Question) -> str:
