@@ -263,3 +263,44 @@ def test_the_output_of_a_run_says_what_undoes_it_where_it_changed_something(sess
     assert sorted(nothing) == ["author", "prompt", "reason"]
     author = f"scripted@{session.model.url.split('/')[2]}"
     assert nothing["author"] == {"model": author, "conversation": page.metadata["conversation"], "run": 2}
+
+
+def limit_files_to(session: Session, size: str) -> None:
+    """The system lets the kernel write no file beyond so many bytes, as if the disk were full."""
+    session.wire.run(f"import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({size}, r.RLIM_INFINITY)); del r")
+
+
+def test_a_file_that_a_full_disk_kept_from_being_put_back_is_put_back_by_the_next_undo(session: Session) -> None:
+    page = Page(session.wire, "a = 1")
+    notes = session.folder / "long.txt"
+    notes.write_text("mine\n" * 10, encoding="utf-8")
+    edit = call("edit_cell", cell=page.cells[0].id, source="a = 10")
+    change(session, page, edit, call("write_file", path="long.txt", content="theirs", overwrite=True))
+
+    limit_files_to(session, "8")
+    try:
+        first = undo(page)
+        second = undo(page)
+    finally:
+        limit_files_to(session, "r.RLIM_INFINITY")
+    assert "Undone: cell 1. Not restored: long.txt: File too large (%vibe undo 1 tries again)." in first
+    assert "Nothing was undone. Not restored: long.txt" in second
+    assert "undone" not in undo(page, "list")
+
+    assert "Undone: long.txt." in undo(page)
+    assert notes.read_text(encoding="utf-8") == "mine\n" * 10
+    assert sources(page) == ["a = 1"]
+
+
+def test_an_undo_that_cannot_be_noted_says_what_it_did(session: Session) -> None:
+    page = Page(session.wire, "a = 1")
+    edit = call("edit_cell", cell=page.cells[0].id, source="a = 10")
+    change(session, page, edit, call("write_file", path="made_by_it.txt", content="x"))
+
+    limit_files_to(session, "8")
+    try:
+        said = undo(page)
+    finally:
+        limit_files_to(session, "r.RLIM_INFINITY")
+    assert "Undone: cell 1, made_by_it.txt (removed). Not restored: the note of it" in said
+    assert not (session.folder / "made_by_it.txt").exists()

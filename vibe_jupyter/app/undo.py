@@ -308,9 +308,10 @@ class KernelUndo:
     def carry_out(self, plan: "UndoPlan") -> UndoResult:
         """Put back what was there.
 
+        A run of which a file could not be put back stays to be undone.
+
         Raises:
             NotebookError: the cells cannot be changed; nothing was undone.
-            JournalError: it cannot be noted.
         """
         from vibe_jupyter.files.access import FileAccess
 
@@ -325,19 +326,30 @@ class KernelUndo:
                 raise NotebookError(
                     "Nothing was undone: no page shows the notebook. Open it in JupyterLab and try again."
                 )
-        lost = list(plan.lost)
+        number, failed = plan.run.number, list[str]()
         files = FileAccess(self._workspace)
         for file in plan.files:
             try:
                 files.restore(file.path, file.content())
             except (OSError, ToolError) as error:
-                lost.append(f"{file.name}: {error}")
-        kept = self.code.of(str(folder), plan.run.number)
+                failed.append(f"{file.name}: {_reason(error)} (%vibe undo {number} tries again)")
+        kept = self.code.of(str(folder), number)
         if kept is not None:
             kept.restore()
+        lost = [*plan.lost, *failed]
         restored = plan.restored_without(lost)
-        Snapshots(folder).mark(plan.run.number, "undone")
+        if not failed:
+            try:
+                Snapshots(folder).mark(number, "undone")
+            except JournalError as error:
+                lost.append(f"the note of it, so the model is not told: {_reason(error)}")
         return UndoResult(restored, lost)
+
+
+def _reason(error: Exception) -> str:
+    """In words for the user: what the system said, where it was the system."""
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    return cause.strerror or str(cause) if isinstance(cause, OSError) else str(cause)
 
 
 def _lost_variables(run: RunChanges, kept: "KeptVariables | None") -> list[str]:

@@ -41,7 +41,10 @@ def undo_command(app: "App", words: Sequence[str]) -> str | None:
 
 def result_text(plan: "UndoPlan", result: "UndoResult") -> str:
     """What was done, and what was not, by name."""
-    done = f"Undone: {', '.join(result.restored)}." if result.restored else "Everything is as it was before the run."
+    if result.restored:
+        done = f"Undone: {', '.join(result.restored)}."
+    else:
+        done = "Nothing was undone." if result.lost else "Everything is as it was before the run."
     lost = [f"Not restored: {'; '.join(result.lost)}."] if result.lost else []
     return " ".join([done, *lost, _STAYS])
 
