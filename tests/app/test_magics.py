@@ -76,6 +76,11 @@ def test_a_misspelt_command_is_said_and_not_sent_to_a_model(session: Session, wo
         ("permissions all", "%vibe permissions, %vibe permissions revoke."),
         ("status now", "%vibe status."),
         ("model check scripted other", "%vibe model check [NAME]."),
+        ("undo 1 2", "%vibe undo, %vibe undo N, %vibe undo list."),
+        ("undo 1, 2 and 3", "%vibe undo N"),
+        ("undo list 3", "%vibe undo list."),
+        ("history 1 2", "%vibe history N."),
+        ("context drop the first", "%vibe context drop."),
     ],
 )
 def test_a_command_with_a_word_it_does_not_take_is_no_wish(session: Session, line: str, there_is: str) -> None:
@@ -97,7 +102,7 @@ def test_a_command_that_lacks_a_word_is_no_prompt(session: Session, line: str, w
 
 
 def test_a_wish_that_begins_with_the_name_of_a_command_is_a_wish(session: Session) -> None:
-    wishes = ["model the data with a line", "reset the index of frame", "fix it"]
+    wishes = ["model the data with a line", "reset the index of frame", "fix it", "undo the sort", "context of [4]?"]
     session.model.will_reply(*(say("Done.") for _ in wishes))
     for wish in wishes:
         session.run(f"%vibe {wish}")

@@ -234,7 +234,8 @@ class Pump:
         try:
             self._in_handler = True
             self._handled = (threading.get_ident(), message)
-            _run_to_end(kernel.shell_handlers[kind](None, identities, message))
+            if not self._is_late(message):
+                _run_to_end(kernel.shell_handlers[kind](None, identities, message))
         except KeyboardInterrupt:
             if not self._flushing:
                 raise
@@ -246,6 +247,13 @@ class Pump:
             self._publish_state("idle", message)
             self._publish_state("busy", cell)
         return True
+
+    def _is_late(self, message: Message) -> bool:
+        """Whether it is for a widget that is closed, such as the view of a run that ended while a page loaded it: the
+        kernel would only complain, in the output of this cell."""
+        known = getattr(getattr(self._kernel, "comm_manager", None), "comms", None)
+        is_open = message["header"]["msg_type"] == "comm_open"
+        return known is not None and not is_open and message["content"].get("comm_id") not in known
 
     def _after_idle(self, due: float | None) -> float | None:
         """Call the kernel busy a moment after it called itself idle; front ends and servers believe the last word."""
