@@ -2,8 +2,12 @@
 
 import asyncio
 import contextlib
+import json
+import os
 import random
 import shutil
+import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -12,9 +16,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.search import SHARED_HERE
+from vibe_jupyter.files.search_rules import SearchQuery
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, Resource, TextPart, ToolResult
@@ -418,6 +424,62 @@ async def test_cancelling_a_search_ends_its_process(
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 5)
     assert await children_running() == []
+
+
+async def test_a_search_that_the_system_kills_is_an_error_and_not_a_search_without_matches(
+    project: Path, workspace: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", "/nowhere")
+    fill(project, {"a.txt": "a" * 40 + "!"})
+    running = asyncio.create_task(GrepTool(workspace).run(GrepArgs(pattern="(a+)+$"), context))
+    async with asyncio.timeout(20):
+        while not (children := await children_running()):
+            await asyncio.sleep(0.01)
+
+    os.kill(children[0], signal.SIGKILL)
+
+    with pytest.raises(ToolError, match=r"broke off.*signal 9.*not all was searched"):
+        await asyncio.wait_for(running, 5)
+
+
+async def test_a_folder_deeper_than_a_path_may_be_hides_no_match(
+    project: Path, workspace: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", "/nowhere")
+    fill(project, {"a.txt": "here", "z.txt": "here"})
+    names = ["n" * 200] * 25
+    with contextlib.ExitStack() as at_end:
+        folder = os.open(project, os.O_RDONLY)
+        for name in names:
+            at_end.callback(os.close, folder)
+            os.mkdir(name, dir_fd=folder)
+            folder = os.open(name, os.O_RDONLY, dir_fd=folder)
+        at_end.callback(os.close, folder)
+        with open(os.open("deep.txt", os.O_WRONLY | os.O_CREAT, dir_fd=folder), "w", encoding="utf-8") as file:
+            file.write("here")
+
+    found = await asyncio.wait_for(GrepTool(workspace).run(GrepArgs(pattern="here"), context), 30)
+
+    assert matches(found) == ["a.txt:1:here", f"{'/'.join(names)}/deep.txt:1:here", "z.txt:1:here"]
+
+
+def test_a_file_that_is_one_line_larger_than_memory_is_searched(tmp_path: Path):
+    fill(tmp_path, {"a.json": b"x" * 96_000_000 + b" here", "z.txt": "here"})
+    query = SearchQuery("here", str(tmp_path), use_default_ignore=True, most=10)
+    limit = "import resource, runpy; resource.setrlimit(resource.RLIMIT_AS, (160_000_000, 160_000_000)); "
+    worker = f"{limit}runpy.run_module('vibe_jupyter.files.search_worker', run_name='__main__')"
+
+    done = subprocess.run(
+        [sys.executable, "-c", worker],
+        input=json.dumps({**query._asdict(), "descriptor": None}).encode(),
+        capture_output=True,
+        timeout=patient(30.0),
+        check=True,
+    )
+
+    assert [line.partition(b"\0")[0] for line in done.stdout.splitlines()] == [
+        str(tmp_path / name).encode() for name in ("a.json", "z.txt")
+    ]
 
 
 async def test_children_get_no_keys_from_the_environment(

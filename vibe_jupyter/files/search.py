@@ -53,6 +53,8 @@ _STDERR_LIMIT: Final = 2_000
 """Characters of an engine's complaint."""
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "TEMP")
 _WRONG_PATTERN: Final = 2
+_BROKEN: Final = 1
+"""Exit code of the search in Python where an error ended it; ripgrep's for no match."""
 
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
 _NO_FILE: Final = -1
@@ -287,7 +289,11 @@ async def _converse_with_engine(process: Process, given: bytes, bounds: _Bounds)
         return found
     # Read after the matches: both engines say a few lines at the most, which the pipe holds.
     said = (await process.stderr.read()).decode("utf-8", "replace").strip()
-    return said[:_STDERR_LIMIT] if await process.wait() == _WRONG_PATTERN and said else found
+    code = await process.wait()
+    if code < 0 or (code == _BROKEN and not bounds.by_path):
+        why = said.rpartition("\n")[2] if said else f"the system ended it by signal {-code}"
+        raise ToolError(f"The search broke off ({why[:_STDERR_LIMIT]}); not all was searched. Narrow path.")
+    return said[:_STDERR_LIMIT] if code == _WRONG_PATTERN and said else found
 
 
 async def _collect_matches(process: Process, bounds: _Bounds) -> SearchResult:

@@ -143,7 +143,7 @@ class IgnoreRules(NamedTuple):
 def read_rules(folder: str, above: IgnoreRules | None) -> IgnoreRules:
     """The rules in `folder`."""
     files = tuple(read_ignore_file(Path(folder, name)) for name in _KINDS)
-    return IgnoreRules(files, Path(folder, ".git").exists(), above)
+    return IgnoreRules(files, os.path.exists(f"{folder}/.git"), above)
 
 
 def rules_above(folder: str) -> IgnoreRules | None:

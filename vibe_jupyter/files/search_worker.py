@@ -1,7 +1,7 @@
 """The search in Python, as a process of its own: a regular expression that takes for ever can only be killed.
 
 Reads a query as JSON from its input and writes ``path NUL line:column:offset:text`` lines, as ripgrep does (the offset
-is always 0). Exit code 2 with a message on standard error means that the pattern is wrong.
+is always 0). Exit code 2 with a message on standard error means that the pattern is wrong, 0 that all was searched.
 
 It inherits the descriptor of the folder or file that the call was allowed for, and goes on from there without following
 a link; the paths in its query are names only.
@@ -13,6 +13,8 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -20,6 +22,8 @@ from vibe_jupyter.files.real_path import OpenFolder
 from vibe_jupyter.files.search_rules import WIDE_MARKS, Exclusions, IgnoreRules, SearchQuery, read_rules, rules_above
 
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_PIECE: Final = 8 * 2**20
+"""Bytes of a line that are searched at a time: a file may be one line that no memory holds."""
 _SNIFFED: Final = 65_536
 """First bytes of a file in which a NUL byte tells that it is not text."""
 
@@ -28,7 +32,7 @@ _NOT_LITERAL: Final = re.compile(r"\\[pPN]\{[^}]*\}|\\x\{?[0-9A-Fa-f]+\}?|\\.|\(
 
 
 def main() -> int:
-    """Search and print; the exit code as grep's."""
+    """Search and print; gives the exit code."""
     given = json.load(sys.stdin)
     descriptor: int | None = given.pop("descriptor")
     query = SearchQuery(**given)
@@ -38,12 +42,10 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     out = sys.stdout.buffer
-    found = False
     for path, line, column, text in search_lines(query, pattern, descriptor):
-        found = True
         out.write(b"%s\0%d:%d:0:%s\n" % (os.fsencode(path), line, column, text.encode("utf-8", "surrogateescape")))
     out.flush()
-    return 0 if found else 1
+    return 0
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -58,15 +60,15 @@ def search_lines(
     """Path, line and column from 1, and text of the matching lines, as many of each file as are looked for, in path
     order."""
     for path, file in _searched_files(query, descriptor):
-        found = 0
-        with os.fdopen(file, "rb") as opened:
-            for number, line in _numbered_lines(opened):
-                if found == query.most:
-                    break
-                if match := pattern.search(line):
-                    found += 1
-                    column = len(line[: match.start()].encode("utf-8", "surrogateescape")) + 1
-                    yield path, number, column, line
+        with os.fdopen(file, "rb") as opened, suppress(OSError):  # what cannot be read hides no other file
+            for number, column, line in islice(_matching_lines(opened, pattern), query.most):
+                yield path, number, column, line
+
+
+def _matching_lines(file: BinaryIO, pattern: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
+    for number, line in _numbered_lines(file):
+        if match := pattern.search(line):
+            yield number, len(line[: match.start()].encode("utf-8", "surrogateescape")) + 1, line
 
 
 def _searched_files(query: SearchQuery, descriptor: int | None) -> Iterator[tuple[str, int]]:
@@ -132,11 +134,13 @@ def _decoded_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
         return
     if b"\0" in head:
         return
-    for number, raw in enumerate(file, start=1):
+    number, is_first = 1, True
+    while raw := file.readline(_PIECE):
         if b"\0" in raw:
             return
-        raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-        yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        line = raw.removeprefix(b"\xef\xbb\xbf") if is_first else raw
+        yield number, line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        number, is_first = number + raw.endswith(b"\n"), False
 
 
 def _split_lines(text: str) -> list[str]:
