@@ -322,3 +322,17 @@ def test_a_session_of_mistral_vibe_is_listed_and_goes_on_as_ours(
     assert header is not None
     assert header.imported.startswith(part)
     assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_a_working_folder_that_goes_while_the_kernel_runs_takes_no_conversation_with_it(machine: Machine) -> None:
+    with machine.kernel("work") as session:
+        page = Page(session.wire, "a = 1")
+        session.model.will_reply(say("Hello."), say("Still here."))
+        page.run("%%vibe\nfirst of all")
+        session.wire.run("os.mkdir('below'); os.chdir('below'); os.rmdir('../below')")
+
+        assert "first of all" in page.run("%vibe sessions").text
+        assert "(copy)" in page.run("%vibe fork").text + page.run("%vibe sessions").text
+        page.run("%vibe reset")
+        assert page.run("%%vibe\nsecond").status == "ok"
+        assert "second" in page.run("%vibe sessions all").text

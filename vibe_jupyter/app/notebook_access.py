@@ -125,8 +125,10 @@ class NotebookAccess:
         panel = self._bridge.known_panel
         if panel is None:
             return named
-        # A kernel runs in the folder of its notebook.
-        return (named.parent if named is not None else Path.cwd()) / PurePath(panel.path).name
+        with contextlib.suppress(OSError):  # the working folder is gone
+            # A kernel runs in the folder of its notebook.
+            return (named.parent if named is not None else Path.cwd()) / PurePath(panel.path).name
+        return None
 
     def _file(self) -> Path | None:
         namespace: object = getattr(self._shell, "user_ns", {})

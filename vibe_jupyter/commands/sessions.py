@@ -33,7 +33,8 @@ def list_command(sessions: "KernelSessions", *, everywhere: bool) -> str:
     if not known:
         return "No conversation is saved yet."
     present = sessions.conversation.id if sessions.conversation is not None else ""
-    here = [one for one in known if everywhere or one.folder == str(Path.cwd()) or one.id == present]
+    folder = sessions.saved.place().folder
+    here = [one for one in known if everywhere or (folder and one.folder == folder) or one.id == present]
     others = len(known) - len(here)
     lines = [session_table(here[:LISTED], known, present=present)] if here else ["None of this folder."]
     if len(here) > LISTED:

@@ -118,8 +118,12 @@ class OpenNotebook:
         if path.name != PurePath(shown).name:
             return False
         named = self._notebook_path()
-        # After a rename nothing names the file; a kernel runs in the folder of its notebook.
-        return path == named if named is not None and named.name == path.name else path.parent == Path.cwd()
+        if named is not None and named.name == path.name:
+            return path == named
+        with contextlib.suppress(OSError):  # the working folder is gone
+            # After a rename nothing names the file; a kernel runs in the folder of its notebook.
+            return path.parent == Path.cwd()
+        return True
 
     def _notebook_path(self) -> Path | None:
         return notebook_file(getattr(self._shell, "user_ns", {}), os.environ)
