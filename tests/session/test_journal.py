@@ -1,6 +1,7 @@
 """The journal as it is written."""
 
 import asyncio
+import errno
 import os
 import stat
 import subprocess
@@ -269,6 +270,23 @@ async def test_an_event_and_the_name_of_its_file_are_on_the_disk_before_anyone_a
     assert synced[2:] == [journal.path.stat().st_size]
     assert journal.path.stat().st_size > header
     journal.close()
+
+
+async def test_a_file_system_that_syncs_no_folders_keeps_a_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def only_files(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    journal = Journal.create(tmp_path / "session", session_id="one")
+    await journal.append(user("hello"))
+    journal.close()
+    assert texts(journal.path) == ["hello"]
 
 
 def test_the_folders_above_a_journal_are_private_whatever_the_umask(tmp_path: Path) -> None:

@@ -445,7 +445,8 @@ class Journal:
         try:
             tail.lock()
             tail.append(_encode_record(0, header.started, "header", encode_body(header)))
-            _sync_folder(folder)
+            with suppress(OSError):  # some file systems do not sync folders
+                _sync_folder(folder)
         except OSError as error:
             with suppress(OSError):
                 tail.close()
@@ -582,5 +583,5 @@ def _cannot_record(path: Path, error: OSError) -> JournalError:
         case OSError(errno=number) if number in _FULL:
             step = f"Free space on {path.parent}, then try again"
         case _:
-            step = f"Make {path.parent} a folder you can write, then try again"
+            step = f"Make {path.parent} a folder you can write, or set VIBE_HOME to one, then try again"
     return JournalError(f"Cannot record in {path}: {error.strerror}. {step}; nothing after this point was done.")
