@@ -5,6 +5,7 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -44,7 +45,7 @@ def config(session: Session) -> Path:
     return session.folder / "vibe" / "config.toml"
 
 
-def settings(session: Session) -> dict[str, object]:
+def settings(session: Session) -> dict[str, Any]:
     return tomllib.loads(config(session).read_text(encoding="utf-8"))
 
 
@@ -88,6 +89,14 @@ def test_a_newcomer_is_led_to_a_server_that_answers_and_the_key_is_in_no_toml(fr
     fresh.run("%vibe hello")
     assert "sk-very-secret" not in everything_kept(fresh)
     fresh.run("assert not any('sk-very' + '-secret' in line for line in In)")
+
+
+def test_a_file_whose_last_line_has_no_end_is_read_after_something_was_added(fresh: Session) -> None:
+    config(fresh).write_text(f"{config(fresh).read_text(encoding='utf-8').rstrip()}", encoding="utf-8")
+    fresh.model.will_reply(*WELL, say("Here."))
+    Asked(fresh, "%vibe setup", "other", fresh.model.url, KEY, "office-1", "1")
+    assert [one["name"] for one in settings(fresh)["models"]] == ["scripted-1", "office-1"]
+    assert "Here." in str(fresh.run("%vibe hello").outputs)
 
 
 def test_the_keyring_keeps_a_key_and_gives_it_back(fresh: Session) -> None:

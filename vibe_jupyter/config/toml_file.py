@@ -302,13 +302,19 @@ def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
     Raises:
         ConfigError: the file is no TOML, or cannot be written; nothing was changed.
     """
+    import tomllib  # noqa: PLC0415 - it is loaded
+
     tomlkit = load_tomlkit()
     path = config_path(environ)
     try:
-        document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.exists() else tomlkit.document()
+        text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
+        # What is put behind a last line without an end would stand in it.
+        document = tomlkit.parse(f"{text}\n" if text and not text.endswith("\n") else text)
         yield path, document
-        _write_config(path, tomlkit.dumps(document))
-    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+        changed = tomlkit.dumps(document)
+        tomllib.loads(changed)  # whatever tomlkit made of it: a file that nobody can read is not written
+        _write_config(path, changed)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, tomlkit.exceptions.TOMLKitError) as error:
         raise ConfigError(f"Cannot change {path}: {error}. Fix it, then try again.") from error
 
 
