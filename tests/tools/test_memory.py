@@ -127,6 +127,33 @@ async def test_what_the_person_wrote_into_the_file_stays(
     assert [fact.text for fact in file.facts()] == ["Two."]
 
 
+async def test_a_file_that_is_not_utf_8_loses_nothing_and_is_read_all_the_same(
+    memory: MemoryTool, file: MemoryFile, context: ToolContext
+) -> None:
+    fact = file.add("Prices are net.")
+    file.path.write_bytes(file.path.read_bytes() + b"caf\xe9\n")
+    before = file.path.read_bytes()
+    for asked in (
+        MemoryArgs(operation="add", content="More."),
+        MemoryArgs(operation="forget", memory_id=fact.id),
+    ):
+        with pytest.raises(ToolError, match="not UTF-8"):
+            await memory.run(asked, context)
+    assert file.path.read_bytes() == before
+    assert "Prices are net." in text_of(await memory.run(MemoryArgs(operation="search"), context))
+
+
+def test_a_file_that_is_a_link_stays_one(file: MemoryFile, tmp_path: Path) -> None:
+    kept = tmp_path / "kept" / "memory.md"
+    kept.parent.mkdir()
+    kept.write_text("# mine\n", encoding="utf-8")
+    file.path.parent.mkdir()
+    file.path.symlink_to(kept)
+    fact = file.add("Prices are net.")
+    assert file.path.is_symlink()
+    assert kept.read_text(encoding="utf-8") == f"# mine\n{fact.line()}"
+
+
 async def test_the_same_fact_is_kept_once(memory: MemoryTool, file: MemoryFile, context: ToolContext) -> None:
     one = await memory.run(MemoryArgs(operation="add", content="Same."), context)
     two = await memory.run(MemoryArgs(operation="add", content="Same. "), context)

@@ -102,7 +102,7 @@ class MemoryFile:
         """
         text = "\n".join(line.rstrip() for line in text.strip().splitlines())
         with locked_file(self.path):
-            before = self._read_text()
+            before = self._read_whole()
             facts = [fact for _, fact in _parse_facts(before) if fact is not None]
             for fact in facts:
                 if (fact.text, fact.kind) == (text, kind):
@@ -111,7 +111,7 @@ class MemoryFile:
                 raise ValueError(f"{MAX_FACTS:,} facts are remembered; forget some first")
             fact = MemoryFact(f"mem_{secrets.token_hex(_ID_BYTES)}", kind, datetime.now(UTC).date().isoformat(), text)
             before = before or self._title
-            replace_text(self.path, before + ("" if before.endswith("\n") else "\n") + fact.line())
+            self._write_text(before + ("" if before.endswith("\n") else "\n") + fact.line())
         return fact
 
     def forget(self, fact_id: str) -> MemoryFact | None:
@@ -121,11 +121,23 @@ class MemoryFile:
             OSError: it cannot be written.
         """
         with locked_file(self.path):
-            pieces = _parse_facts(self._read_text())
+            pieces = _parse_facts(self._read_whole())
             gone = next((fact for _, fact in pieces if fact is not None and fact.id == fact_id), None)
             if gone is not None:
-                replace_text(self.path, "".join(text for text, fact in pieces if fact is not gone))
+                self._write_text("".join(text for text, fact in pieces if fact is not gone))
         return gone
+
+    def _read_whole(self) -> str:
+        """What is to be written again, with all that the user wrote into it."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+        except UnicodeDecodeError as error:
+            raise OSError("it is not UTF-8 text; what is not would be lost. Nothing was changed") from error
+
+    def _write_text(self, text: str) -> None:
+        replace_text(self.path.resolve(), text)  # a link of the user's stays a link
 
     def _read_text(self) -> str:
         try:
