@@ -178,6 +178,21 @@ def test_a_cell_is_named_by_the_number_that_it_alone_carries(project: Path) -> N
     assert mentions.section("Fix\n```\n@[4]\n```", {}, CELLS) == ""
 
 
+def test_the_model_learns_of_a_file_and_a_cell_that_are_not_there(session: Session, project: Path) -> None:
+    (project / "there.csv").write_text("x\n1\n", encoding="utf-8")
+    (project / "folder").mkdir()
+    mentions = Mentions(dict[str, object], Workspace(project))
+    section = mentions.section('Join @there.csv, @sales.csv, @"my sales.csv" and @sales.csv with @[9].', {}, CELLS)
+    assert section.endswith("\nnothing is there: @[9], @sales.csv, @my sales.csv\n</mentioned>")
+    assert mentions.section("Ask @anna, as in @[4], or @folder.", {}, CELLS).count("nothing is there") == 0
+    assert mentions.section("@[9] @sales.csv", {"read_notebook": "ask", "read_file": "ask"}, CELLS) == ""
+    assert mentions.section("@[9]", {}) == "", "nobody knows the cells"
+
+    session.model.will_reply(say("There is none."))
+    session.run("%vibe read @nowhere/sales.csv")
+    assert "nothing is there: @nowhere/sales.csv" in session.model.requests[-1].last_user_text
+
+
 def test_a_picture_is_sent_with_the_prompt_to_a_model_that_sees_it(session: Session) -> None:
     png = base64.b64decode(
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -1,7 +1,7 @@
 """What a prompt names with `@`, looked up and put before the prompt for the model.
 
 ``@penguins`` is a variable, ``@data/raw.csv`` or ``@"my notes.txt"`` a file or folder of the project, ``@[4]`` the cell
-of that number. What is none of these is left alone: no error, no guess.
+of that number. What is none of these is left alone, but for numbers and paths: the model learns that nothing is there.
 """
 
 import codecs
@@ -69,17 +69,22 @@ class Mentions:
             f"[{cell.execution_count}]": lambda cell=cell: cell_text(cell, short)
             for cell in mentioned_cells(prompt, cells, levels)
         }
+        missing = _missing_cells(prompt, cells, levels)
         for one in islice(written_mentions(prompt), _LOOKED_UP):
             found = self._look_up(one, namespace, values=values, files=files)
             if found is not None:
                 tellings.setdefault(*found)
-        if not tellings:
+            elif files and self._is_missing_path(one):
+                missing.append(f"@{one.text}")
+        if not tellings and not missing:
             return ""
         lines = [_OPENING]
         for name, telling in islice(tellings.items(), MENTIONS):
             lines.append(head_and_tail(f"@{name}: {telling()}", MENTION_LIMIT))
         if len(tellings) > MENTIONS:
             lines.append("not described here: " + ", ".join(f"@{name}" for name in islice(tellings, MENTIONS, None)))
+        if missing:
+            lines.append(cut_line(f"nothing is there: {', '.join(dict.fromkeys(missing))}", _LINE))
         body = head_and_tail("\n".join(lines), (MENTIONS + 1) * MENTION_LIMIT)
         return section("mentioned", body)
 
@@ -111,6 +116,16 @@ class Mentions:
             return None
         return located if located.inside and located.kind in ("regular", "directory") else None
 
+    def _is_missing_path(self, one: Mention) -> bool:
+        """Whether it is written as a path into the project, and nothing is there."""
+        if not {".", "/"}.intersection(one.text):
+            return False  # a name may be anybody's
+        try:
+            located = self.workspace.resolve(one.text)
+        except ToolError:
+            return False
+        return located.inside and located.kind == "missing"
+
     def pictures(self, prompt: str, levels: Mapping[str, Level]) -> list[Located]:
         """The files it names whose names are those of pictures; none where a file is not read unasked."""
         if levels.get("read_file", "always") != "always" or self.describing.schema_only:
@@ -126,6 +141,14 @@ def mentioned_cells(prompt: str, cells: Sequence[Cell], levels: Mapping[str, Lev
         return []
     named = ([cell for cell in cells if cell.execution_count == number] for number in mentioned_numbers(prompt))
     return [found[0] for found in named if len(found) == 1][:MENTIONS]
+
+
+def _missing_cells(prompt: str, cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[str]:
+    """The numbers of cells it names that no cell carries; none where the cells are not known."""
+    if not cells or levels.get("read_notebook", "always") != "always":
+        return []
+    numbers = {cell.execution_count for cell in cells}
+    return [f"@[{number}]" for number in mentioned_numbers(prompt) if number not in numbers]
 
 
 def cell_text(cell: Cell, short: Mapping[str, str]) -> str:
