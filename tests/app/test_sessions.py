@@ -336,3 +336,19 @@ def test_a_working_folder_that_goes_while_the_kernel_runs_takes_no_conversation_
         page.run("%vibe reset")
         assert page.run("%%vibe\nsecond").status == "ok"
         assert "second" in page.run("%vibe sessions all").text
+
+
+def test_an_export_that_a_full_disk_cut_short_leaves_no_part_behind(machine: Machine) -> None:
+    with machine.kernel("work") as session:
+        page = Page(session.wire, "a = 1")
+        session.model.will_reply(say("Hello. " * 1_000))
+        page.run("%%vibe\nsay much")
+        limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({}, r.RLIM_INFINITY)); del r"
+
+        session.wire.run(limit.format(1_000))
+        said = page.run("%vibe export whole.md").text
+        session.wire.run(limit.format("r.RLIM_INFINITY"))
+
+        assert "Cannot write whole.md: File too large." in said
+        assert not (session.folder / "whole.md").exists()
+        assert "Written: whole.md" in page.run("%vibe export whole.md").text

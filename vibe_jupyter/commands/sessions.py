@@ -1,6 +1,7 @@
 """What `%vibe sessions`, `delete`, `export` and `history` print, and the list that a shell gets."""
 
 import builtins
+import contextlib
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -103,6 +104,8 @@ def export_command(sessions: "KernelSessions", words: Sequence[str]) -> str:
     except FileExistsError:
         raise ConfigError(f"{path} exists already. Name another file.") from None
     except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()  # a part of it looks like the whole
         raise ConfigError(f"Cannot write {path}: {error.strerror}. Name another file.") from error
     return f"Written: {path}, {os.path.getsize(path):,} bytes."
 
