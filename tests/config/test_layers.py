@@ -166,6 +166,19 @@ def test_keys_may_stand_in_the_persons_env_file_and_the_environment_wins(home: H
     assert config.choose_model(settings, "devstral-2", home.environ).server.api_key == "from the file"
 
 
+def test_a_line_of_the_env_file_that_sets_nothing_is_named_once_and_never_shown(
+    home: Home, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = home.folder / ".env"
+    file.write_text("GOOD=1\nMISTRAL_API_KEY: planted\n\nOTHER='planted\n", encoding="utf-8")
+    file.chmod(0o600)
+    said = "it is no NAME=VALUE, and sets nothing."
+    assert home.read().warnings == (f"{file}, line 2: {said}", f"{file}, line 4: {said}")
+    assert config.effective_environment(home.environ)["GOOD"] == "1"
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_holds_where_nothing_is_set_passes_the_checks_it_is_spared(home: Home) -> None:
     reading = home.read()
     assert reading.settings == validate_settings(reading.tree)

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -33,8 +34,18 @@ NOT_SETTINGS: Final = frozenset({_HOME, "VIBE_GATEWAY_TOKEN"})
 """Variables of ours that say something else."""
 _OTHERS: Final = 0o077
 """What a file lets others do."""
-_env_files: Final = ReadCache[Mapping[str, str]]()
-"""What the ``.env`` that was read last holds."""
+
+
+class _EnvFile(NamedTuple):
+    """What a ``.env`` holds."""
+
+    values: Mapping[str, str] = MappingProxyType({})
+    broken: Sequence[int] = ()
+    """Lines that say nothing."""
+
+
+_env_files: Final = ReadCache[_EnvFile]()
+"""The one that was read last."""
 
 
 def effective_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -43,22 +54,32 @@ def effective_environment(environ: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ConfigError: the file cannot be read.
     """
-    path = env_path(environ)
-    kept = _env_files.get([stamp_file(path)], path, lambda: _read_env_file(path))
+    kept = _env_file(environ).values
     return {**kept, **{name: value for name, value in environ.items() if value or name not in kept}}
 
 
-def _read_env_file(path: Path) -> Mapping[str, str]:
+def _env_file(environ: Mapping[str, str]) -> _EnvFile:
+    path = env_path(environ)
+    return _env_files.get([stamp_file(path)], path, lambda: _read_env_file(path))
+
+
+def _read_env_file(path: Path) -> _EnvFile:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
+        return _EnvFile()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then try again.") from error
     with without_working_folder():
-        from dotenv import dotenv_values  # noqa: PLC0415 - for those who have such a file
-    written = dotenv_values(stream=StringIO(text), interpolate=False)
-    return {name: value for name, value in written.items() if value is not None and name != _HOME}
+        from dotenv.parser import parse_stream  # noqa: PLC0415 - for those who have such a file
+    lines = list(parse_stream(StringIO(text)))
+    written = {line.key: line.value for line in lines if line.key and line.value is not None and line.key != _HOME}
+    return _EnvFile(written, [_line_number(*line.original) for line in lines if line.error])
+
+
+def _line_number(text: str, first: int) -> int:
+    """Of a statement, before which blank lines may stand."""
+    return first + text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -66,7 +87,13 @@ def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name.startswith(PREFIX)}
 
 
-def open_keys(environ: Mapping[str, str]) -> list[str]:
+def _broken_lines(environ: Mapping[str, str]) -> list[str]:
+    """A warning for each line of the ``.env`` file that sets nothing; what it holds may be a key, and is not told."""
+    path = env_path(environ)
+    return [f"{path}, line {number}: it is no NAME=VALUE, and sets nothing." for number in _env_file(environ).broken]
+
+
+def _open_keys(environ: Mapping[str, str]) -> list[str]:
     """A warning where other users of the machine can read the ``.env`` file; on Windows the mode says nothing."""
     path = env_path(environ)
     try:
@@ -250,7 +277,7 @@ def read_settings(
         rules = profile_rules(layer)
         layers.append(_without_widening(layer, merge_layers(layers)))
     variables, told = environment_layer(effective_environment(environ))
-    warnings += [*told, *open_keys(environ)]
+    warnings += [*told, *_broken_lines(environ), *_open_keys(environ)]
     layers += [
         _renamed_tools(variables),
         make_node(dict(flags or {}), SettingOrigin("flag", name="the magic's options")),
