@@ -111,6 +111,17 @@ def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(home: Home) ->
     assert "sk-secret" not in str(warnings)
 
 
+def test_a_misspelt_tool_in_a_list_of_tools_is_named(home: Home) -> None:
+    home.user(
+        'disabled_tools = ["bsh", "Bash", "web*", "re:.*_cell", "my_own"]\n'
+        'enabled_tools = [\n  "read_fil",\n  "read", "mcp__docs__search",\n]\n'
+    )
+    assert [text.removeprefix(str(home.file)) for text in home.read().warnings] == [
+        ", line 1: there is no tool bsh. Did you mean bash?",
+        ", line 2: there is no tool read_fil. Did you mean read_file?",
+    ]
+
+
 @pytest.mark.requirement("config.key.textual_theme")
 def test_keys_of_mistral_vibe_that_mean_nothing_here_are_no_reason_for_a_word(home: Home) -> None:
     home.user(

@@ -8,7 +8,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe_jupyter.config.mcp_servers import MODELS, server_kind
-from vibe_jupyter.config.settings import OTHER_TOOLS, RENAMED, TOOL_OPTIONS, UNUSED_OPTIONS, Settings, ToolEntry
+from vibe_jupyter.config.settings import (
+    OTHER_NAMES,
+    OTHER_TOOLS,
+    RENAMED,
+    TOOL_OPTIONS,
+    UNUSED_OPTIONS,
+    Settings,
+    ToolEntry,
+)
 from vibe_jupyter.config.tables import Entry
 from vibe_jupyter.config.toml_file import SettingNode, Step
 from vibe_jupyter.errors import ConfigError
@@ -19,6 +27,11 @@ from vibe_jupyter.tools.contract import BUILT_IN
 HOISTED = "include_"
 """Keys of the top of the file that people write below ``[project_context]``, as the manual itself does."""
 
+_TOOL_LISTS: Final = ("enabled_tools", "disabled_tools")
+_IN_PATTERNS: Final = frozenset("*?[:")
+"""Signs of which a pattern has one, and a name of ours none."""
+_SLIP: Final = 0.75
+"""Likeness, of 1, from which a name is taken for a slip."""
 _WANTED: Final[Mapping[str, str]] = {
     "bool_type": "expected true or false",
     "bool_parsing": "expected true or false",
@@ -106,6 +119,8 @@ def _in_table(node: SettingNode, model: type[BaseModel], below: str) -> Iterator
         field = model.model_fields.get(key)
         if field is not None and field.annotation == dict[str, ToolEntry]:
             yield from _in_tools(inner)
+        elif not below and key in _TOOL_LISTS:
+            yield from _in_tool_list(inner)
         elif field is not None:
             for table, kind in _tables_in(inner, field.annotation):
                 yield from _in_table(table, kind, f"{below}{key}.")
@@ -119,13 +134,24 @@ def _in_tools(tools: SettingNode) -> Iterator[str]:
         if options is None:
             known = [*sorted(BUILT_IN), *OTHER_TOOLS]
             # People have tools of their own: only what looks like a slip is reported.
-            near = near_names(name, known, likeness=0.75) if name not in known else []
+            near = near_names(name, known, likeness=_SLIP) if name not in known else []
             if near:
                 yield f"{tool.origin}: there is no tool {name}. Did you mean [tools.{near[0]}]?"
             continue
         for key, inner in tool.table.items():
             if key not in ToolEntry.model_fields and key not in options.model_fields and key not in UNUSED_OPTIONS:
                 yield _unknown_key_text(inner, key, f"tools.{name}.", [*ToolEntry.model_fields, *options.model_fields])
+
+
+def _in_tool_list(names: SettingNode) -> Iterator[str]:
+    """A list that leaves no such tool leaves others than was meant: slips alone, as above, and no patterns."""
+    known = {*BUILT_IN, *OTHER_TOOLS, *(name for others in OTHER_NAMES.values() for name in others)}
+    for item in names.items:
+        name = str(item.value).casefold()
+        if name not in known and not _IN_PATTERNS.intersection(name):
+            near = near_names(name, sorted(known), likeness=_SLIP)
+            if near:
+                yield f"{item.origin}: there is no tool {item.value}. Did you mean {near[0]}?"
 
 
 def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection[str]) -> str:
