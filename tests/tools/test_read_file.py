@@ -276,6 +276,29 @@ async def test_an_odd_csv_file_is_read_as_text(project: Path, read, text: str):
     assert ("content:" in result) == bool(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n1,2\n\n3,4\n\n\n",  # blank lines
+        "a,b\n1\n2,3\n4,\n",  # a short row
+        'a,b\n"x\ny",2\n"z",3\n',  # a value of two lines
+        '"a\nc",b\r\n1,2\r\n\r\n',
+    ],
+)
+async def test_rows_and_missing_values_of_a_csv_file_are_those_that_pandas_reads(project: Path, read, text: str):
+    import pandas
+
+    (project / "data.csv").write_text(text, encoding="utf-8", newline="")
+    frame = pandas.read_csv(project / "data.csv")
+
+    told = text_of(await read(path="data.csv")).partition("content:\n")[0].split("\n")
+
+    assert f"table: {frame.shape[0]} × {frame.shape[1]}" in told
+    columns = [line.split(" | ") for line in told[told.index("column | type | missing | first values") + 1 : -1]]
+    assert [int(missing) for _, _, missing, _ in columns] == list(frame.isna().sum())
+    assert "xy" not in str(columns)
+
+
 async def test_of_a_long_csv_file_the_first_rows_are_looked_at(project: Path, read):
     (project / "long.csv").write_text("a,b\n" + "1,2\n" * 1_500 + "x,y\n", encoding="utf-8")
     lines = text_of(await read(path="long.csv")).split("\n")

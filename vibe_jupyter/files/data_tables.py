@@ -58,17 +58,22 @@ def text_table_lines(file: BinaryIO, path: Path, cancelled: Callable[[], bool]) 
     if len(rows) < 2 or len(rows[0]) < 2:
         return []
     names, *values = rows
-    columns = [_column_line(name, [row[at] for row in values if at < len(row)]) for at, name in enumerate(names)]
+    goes_on = len(values) == LOOKED_AT
+    values = [row for row in values if row]  # a blank line is no row
+    columns = [
+        _column_line(name, [row[at] if at < len(row) else "" for row in values]) for at, name in enumerate(names)
+    ]
     extent = f"{len(values):,} × {len(names):,}"
-    if len(values) == LOOKED_AT:
-        extent = f"{len(names):,} columns, by the first {LOOKED_AT:,} rows"
+    if goes_on:
+        extent = f"{len(names):,} columns, by the first {len(values):,} rows"
     return _table_lines(extent, columns)
 
 
 def _separated_rows(lines: Iterator[str], separators: str) -> list[list[str]]:
     first = next(lines, "")
     separator = max(separators, key=first.count)
-    reader = csv.reader(itertools.chain([first], lines), delimiter=separator, skipinitialspace=True)
+    ended = (f"{line}\n" for line in itertools.chain([first], lines))  # a value in quotes may go on in the next
+    reader = csv.reader(ended, delimiter=separator, skipinitialspace=True)
     rows = list(itertools.islice(reader, LOOKED_AT + 1))
     names = next(csv.reader([first], delimiter=separator))  # pandas keeps the blanks before a name
     return [names, *rows[1:]] if rows and len(names) == len(rows[0]) else rows
@@ -77,13 +82,14 @@ def _separated_rows(lines: Iterator[str], separators: str) -> list[list[str]]:
 def _column_line(name: str, values: Sequence[str]) -> str:
     known = [value for value in values if value not in _MISSING]
     missing = len(values) - len(known)
-    shown = ", ".join(itertools.islice(dict.fromkeys(value[:WIDTH] for value in known), VALUES))
+    first = (" ".join(value[:WIDTH].split("\n")) for value in known)
+    shown = ", ".join(itertools.islice(dict.fromkeys(first), VALUES))
     return f"{_name_text(name[: 2 * WIDTH])} | {_kind_of(known)} | {missing} | {shown}"
 
 
 def _name_text(name: str) -> str:
-    """In quotes where blanks around it would be overlooked."""
-    return name if name and name == name.strip() else repr(name)
+    """In quotes where blanks around it would be overlooked, or its line would end."""
+    return name if name and name == name.strip() and "\n" not in name else repr(name)
 
 
 def _kind_of(values: Sequence[str]) -> str:
