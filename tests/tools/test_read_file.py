@@ -283,6 +283,7 @@ async def test_an_odd_csv_file_is_read_as_text(project: Path, read, text: str):
         "a,b\n1\n2,3\n4,\n",  # a short row
         'a,b\n"x\ny",2\n"z",3\n',  # a value of two lines
         '"a\nc",b\r\n1,2\r\n\r\n',
+        "a,b\nn/a,1\n#N/A,2\n<NA>,\n3,4\n  \n",  # as spreadsheets and pandas write what is missing
     ],
 )
 async def test_rows_and_missing_values_of_a_csv_file_are_those_that_pandas_reads(project: Path, read, text: str):

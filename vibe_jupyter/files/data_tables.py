@@ -29,7 +29,11 @@ WIDTH: Final = 24
 HEAD_BYTES: Final = 64_000_000
 """Bytes of a row group of a Parquet file from which its first rows are not read."""
 _TEXTS: Final = {".csv": ",;|\t", ".tsv": "\t"}
-_MISSING: Final = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+_MISSING: Final = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
+    | {"NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+"""As pandas has them; spreadsheets write some."""
 _KINDS: Final = (
     ("int", re.compile(r"[+-]?\d{1,18}")),
     ("float", re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")),
@@ -59,7 +63,7 @@ def text_table_lines(file: BinaryIO, path: Path, cancelled: Callable[[], bool]) 
         return []
     names, *values = rows
     goes_on = len(values) == LOOKED_AT
-    values = [row for row in values if row]  # a blank line is no row
+    values = [row for row in values if row not in ([], [""])]  # a blank line is no row
     columns = [
         _column_line(name, [row[at] if at < len(row) else "" for row in values]) for at, name in enumerate(names)
     ]
