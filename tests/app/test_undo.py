@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -304,3 +304,52 @@ def test_an_undo_that_cannot_be_noted_says_what_it_did(session: Session) -> None
         limit_files_to(session, "r.RLIM_INFINITY")
     assert "Undone: cell 1, made_by_it.txt (removed). Not restored: the note of it" in said
     assert not (session.folder / "made_by_it.txt").exists()
+
+
+def hold_edits(page: Page) -> list[Callable[[], None]]:
+    """From the next edit on the page is busy; gives what it does when it is not any more."""
+    late: list[Callable[[], None]] = []
+
+    def busy(method: str) -> None:
+        if method == "edit":
+            page.answers, args = False, page.asked[-1]["args"]
+            late.append(lambda: page._answer_edit({}, **args))
+
+    page.before = busy
+    return late
+
+
+def free(page: Page, late: list[Callable[[], None]]) -> None:
+    page.before, page.answers = lambda method: None, True
+    for one in late:
+        one()
+
+
+def test_an_edit_that_a_busy_page_made_late_is_undone(session: Session) -> None:
+    page = Page(session.wire, "a = 1")
+    edit = call("edit_cell", cell=page.cells[0].id, source="a = 10")
+    late = hold_edits(page)
+    session.model.will_reply(call("read_notebook"), edit, say("It may be changed."))
+    page.run(f"%%vibe {ALLOWED}\nchange it")
+    assert "may have been made, or be made yet" in session.model.requests[-1].tool_results[-1]
+    free(page, late)
+    assert sources(page) == ["a = 10"]
+
+    assert "Undone: cell 1." in undo(page)
+    assert sources(page) == ["a = 1"]
+
+
+def test_an_undo_that_a_busy_page_may_make_late_does_not_say_that_nothing_was_undone(session: Session) -> None:
+    page = Page(session.wire, "a = 1")
+    new = session.folder / "late.txt"
+    edit = call("edit_cell", cell=page.cells[0].id, source="a = 10")
+    change(session, page, edit, call("write_file", path="late.txt", content="x"))
+    late = hold_edits(page)
+
+    said = undo(page)
+
+    assert "its cells may change yet. Files and variables are as they were; %vibe undo 1 does the rest." in said
+    assert new.exists()
+    free(page, late)
+    assert sources(page) == ["a = 1"]
+    assert "Undone: late.txt (removed)." in undo(page)

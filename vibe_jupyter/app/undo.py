@@ -318,14 +318,7 @@ class KernelUndo:
         folder = self._sessions.folder
         assert folder is not None
         if plan.edits and self._notebook is not None:
-            try:
-                done = self._engine.submit(self._notebook.cells.edit(*plan.edits, undoes=True)).result(EDIT_WAIT)
-            except (ToolError, concurrent.futures.TimeoutError) as error:
-                raise NotebookError(f"Nothing was undone: {error}") from error
-            if done.outcome != "done":
-                raise NotebookError(
-                    "Nothing was undone: no page shows the notebook. Open it in JupyterLab and try again."
-                )
+            self._put_back_cells(plan, self._notebook)
         number, failed = plan.run.number, list[str]()
         files = FileAccess(self._workspace)
         for file in plan.files:
@@ -344,6 +337,26 @@ class KernelUndo:
             except JournalError as error:
                 lost.append(f"the note of it, so the model is not told: {_reason(error)}")
         return UndoResult(restored, lost)
+
+    def _put_back_cells(self, plan: "UndoPlan", notebook: "NotebookAccess") -> None:
+        from vibe_jupyter.notebook.document import EditUnsure
+
+        unsure = NotebookError(
+            "The notebook's page does not answer: its cells may change yet. Files and variables are as they were; "
+            f"%vibe undo {plan.run.number} does the rest."
+        )
+        try:
+            done = self._engine.submit(notebook.cells.edit(*plan.edits, undoes=True)).result(EDIT_WAIT)
+        except concurrent.futures.TimeoutError as error:
+            raise unsure from error
+        except ToolError as error:
+            if isinstance(error.__cause__, EditUnsure):
+                raise unsure from error
+            raise NotebookError(f"Nothing was undone: {error}") from error
+        if done.may_come:
+            raise unsure
+        if done.outcome != "done":
+            raise NotebookError("Nothing was undone: no page shows the notebook. Open it in JupyterLab and try again.")
 
 
 def _reason(error: Exception) -> str:

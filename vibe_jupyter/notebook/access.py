@@ -25,7 +25,7 @@ from vibe_jupyter.notebook.addresses import (
 from vibe_jupyter.notebook.cell_names import is_prompt
 from vibe_jupyter.notebook.cell_origins import CellOrigins
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing, with_page_pictures
-from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
+from vibe_jupyter.notebook.document import CellRun, EditDone, EditUnsure, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.read_versions import ReadVersions
 from vibe_jupyter.notebook.staleness import CellStatus, with_standings
@@ -191,12 +191,12 @@ class CellAccess:
         try:
             done = await (await self._notebook.now()).edit(edits)
         except NotebookError as error:
-            if recorder is not None:
+            if recorder is not None and not isinstance(error, EditUnsure):
                 await recorder.not_made(entry)
             if isinstance(error, StaleCell):
                 raise await _stale_error(self.reads, error) from error
             raise ToolError(str(error)) from error
-        if recorder is not None and done.outcome != "done":
+        if recorder is not None and done.outcome != "done" and not done.may_come:
             await recorder.not_made(entry)
         before, self.reads.last = self.reads.last, None
         if done.outcome == "done" and not undoes:

@@ -49,6 +49,10 @@ OnAnswer = Callable[[Mapping[str, JsonValue] | None], None]
 """Takes the result; None where the page refused, or where there is none to ask."""
 
 
+UNSENT: Final = "unsent"
+"""In the data of an error: there was nobody to send the request to."""
+
+
 class BridgeError(NotebookError):
     """The page refused, or did not answer."""
 
@@ -212,7 +216,7 @@ class Bridge:
         if panel is None:
             if on_answer is not None:
                 on_answer(None)
-            raise BridgeError(_NO_PAGE, code="closed")
+            raise BridgeError(_NO_PAGE, code="closed", data={UNSENT: True})
         with self._open_question() as question:
             if on_answer is not None:
                 self._hear_also_late(question.id, on_answer)

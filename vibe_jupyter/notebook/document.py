@@ -186,6 +186,10 @@ class Listing:
     """What a reader should know of it, such as that it was read from disk."""
 
 
+class EditUnsure(NotebookError):
+    """A page was sent an edit and does not answer: it may be made, now or later."""
+
+
 @dataclass(frozen=True)
 class EditDone:
     """What came of an edit."""
@@ -195,6 +199,8 @@ class EditDone:
     for the user to copy."""
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     """Cell id to source, read back from the document after the edit."""
+    may_come: bool = False
+    """Whether the page was sent it, and may make it yet."""
 
 
 @dataclass(frozen=True)

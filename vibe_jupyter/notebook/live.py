@@ -10,10 +10,10 @@ from vibe_jupyter.files.images import MAX_SIDE
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import Expected, NestedCells
 from vibe_jupyter.kernel.outputs import Output
-from vibe_jupyter.notebook.bridge import Bridge, BridgeError, OnAnswer
+from vibe_jupyter.notebook.bridge import UNSENT, Bridge, BridgeError, OnAnswer
 from vibe_jupyter.notebook.bridge_messages import CellListing, ListedCell, Method
 from vibe_jupyter.notebook.chart_pictures import PNG_LIMIT
-from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
+from vibe_jupyter.notebook.document import CellRun, EditDone, EditUnsure, Listing, StaleCell
 from vibe_jupyter.protocol import (
     Cell,
     CellEdit,
@@ -31,6 +31,9 @@ _IN_THE_WAY: Final = (
     "cells from running."
 )
 _GONE: Final = "It was there when you read it; nothing was done. read_notebook lists what is there now."
+
+
+_UNSURE: Final = "The edit may have been made, or be made yet: read the notebook before you go on."
 
 
 class LiveNotebook:
@@ -71,15 +74,18 @@ class LiveNotebook:
         try:
             answer = await self._ask_page("edit", edits=[edit.model_dump() for edit in edits])
         except BridgeError as error:
-            if error.code not in ("closed", "not_finished"):
+            if error.code not in ("closed", "not_finished") or UNSENT in error.data:
                 raise
             # The answer is missing, not necessarily the edit: the document knows.
-            sources = {cell.id: cell.source for cell in (await self.cells()).cells}
+            try:
+                sources = {cell.id: cell.source for cell in (await self.cells()).cells}
+            except BridgeError as silent:
+                raise EditUnsure(f"{silent} {_UNSURE}") from silent
             order = list(sources)
         else:
             sources, order = _read_back(answer)
         done = all(_is_in_place(edit, sources, order) for edit in edits)
-        return EditDone("done" if done else "queued", sources)
+        return EditDone("done" if done else "queued", sources, may_come=not done)
 
     async def run(
         self,
