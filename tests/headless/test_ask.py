@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -241,7 +242,10 @@ def test_without_a_model_ask_says_how_to_name_one_on_the_command_line(
     assert "--model NAME@http" in done.stderr.splitlines()[-1]
 
 
-def test_ctrl_c_ends_the_run_with_its_own_exit_code(environment: dict[str, str], model: ScriptedModel):
+@pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", further("SIGHUP")])
+def test_ctrl_c_a_scheduler_and_a_closed_terminal_end_the_run_with_its_own_exit_code(
+    environment: dict[str, str], model: ScriptedModel, asked: str
+):
     model.will_reply(call("run_code", code="import time; print(6 * 7, flush=True)\nwhile True: time.sleep(0.01)"))
     process = subprocess.Popen(
         [*program_command(), "ask", "-p", "wait", "--yes", "run_code", "--output", "streaming", "--max-price", "0"],
@@ -255,8 +259,43 @@ def test_ctrl_c_ends_the_run_with_its_own_exit_code(environment: dict[str, str],
     for line in process.stdout:
         if "42" in json.loads(line).get("text", ""):
             break
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.Signals[asked])
     out, _ = process.communicate(timeout=WAIT)
 
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["reason"] == "interrupted"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "streaming"])
+def test_a_reader_that_goes_away_ends_it_without_a_traceback(
+    environment: dict[str, str], model: ScriptedModel, form: str
+):
+    model.will_reply("Nobody reads this.")
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [*program_command(), "ask", "-p", "hello", "--output", form, "--max-price", "0"]
+    with os.fdopen(writes, "wb") as nobody:
+        done = subprocess.run(
+            command, env=environment, stdout=nobody, stderr=subprocess.PIPE, text=True, timeout=WAIT, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("without", ["<&-", ">&-", "2>&-"])
+def test_a_scheduler_may_start_it_without_one_of_its_streams(
+    environment: dict[str, str], model: ScriptedModel, without: str
+):
+    model.will_reply(call("run_code", code="import os; os.system('exit 3') >> 8", keep=True), "It is done.")
+    program = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {without}', "sh", *program, "ask", "hello", "--yes", "run_code", "--max-price", "0"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ("" if without == ">&-" else "It is done.\n")
+    assert "Traceback" not in done.stderr
+    assert "3" in model.requests[-1].tool_results[0].splitlines()

@@ -152,7 +152,10 @@ def test_a_kernel_that_dies_is_said_and_the_rest_is_saved(environment: dict[str,
     assert texts(path) == ["kept\n", ""]
 
 
-def test_ctrl_c_interrupts_the_kernel_and_still_saves(environment: dict[str, str], work: Path) -> None:
+@pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", further("SIGHUP")])
+def test_ctrl_c_a_scheduler_and_a_closed_terminal_interrupt_the_kernel_and_what_ran_is_saved(
+    environment: dict[str, str], work: Path, asked: str
+) -> None:
     slow = "import time\nopen('started', 'w').close()\ntime.sleep(60)"
     path = write(work / "n.ipynb", "print('before')", slow, "print('never')")
     command = [*program_command(), "run", str(path)]
@@ -160,7 +163,7 @@ def test_ctrl_c_interrupts_the_kernel_and_still_saves(environment: dict[str, str
     end, pause = time.monotonic() + WAIT, threading.Event()
     while not (work / "started").exists() and time.monotonic() < end:
         pause.wait(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.Signals[asked])
     began = time.monotonic()
     output, errors = process.communicate(timeout=WAIT)
     assert process.returncode == 130, errors
@@ -168,6 +171,24 @@ def test_ctrl_c_interrupts_the_kernel_and_still_saves(environment: dict[str, str
     assert "Traceback" not in errors
     assert "Interrupted." in output
     assert texts(path) == ["before\n", "KeyboardInterrupt", ""]
+
+
+def test_a_reader_that_goes_away_ends_the_run_without_a_traceback_and_what_ran_is_saved(
+    environment: dict[str, str], work: Path
+) -> None:
+    wait = "import os, time\nwhile not os.path.exists('gone'): time.sleep(0.01)"
+    path = write(work / "n.ipynb", "print('before')", wait, "print('never')")
+    command = [*program_command(), "run", str(path)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "[1/3]" in process.stdout.readline()
+    process.stdout.close()
+    (work / "gone").touch()
+    _, errors = process.communicate(timeout=WAIT)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "Broken pipe" not in errors
+    assert texts(path) == ["before\n", "", ""]
 
 
 @pytest.mark.requirement("programmatic.notebook.run")

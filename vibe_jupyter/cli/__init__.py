@@ -3,17 +3,20 @@
 import argparse
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
-from vibe_jupyter.cli.exit_codes import EXIT_CODES, USAGE
+from vibe_jupyter.cli.exit_codes import CELL_FAILED, EXIT_CODES, INTERRUPTED, USAGE
 from vibe_jupyter.errors import ConfigError, VibeError
 from vibe_jupyter.safe_imports import defer_address_grammar
 from vibe_jupyter.version import __version__
 
 __all__ = ["main"]
 
+STDOUT: Final = 1
+"""Its descriptor."""
 COMMANDS = {
     "run": "run a notebook's cells, its prompts included",
     "verify": "run a notebook in a fresh kernel and say which cells show something else; nothing is saved",
@@ -31,6 +34,7 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     defer_address_grammar()
+    _open_missing_streams()
     stdout: object = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
         # A character that the terminal's encoding does not have, or half of one, ends no run.
@@ -44,7 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     except VibeError as error:
         print(f"vibe-jupyter: {error}", file=sys.stderr)
-        return 1
+        return CELL_FAILED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # else Python complains of it once more as it ends
+        return CELL_FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _open_missing_streams() -> None:
+    """A scheduler may start a program without them; the next file that was opened would stand in for one."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free: this one
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _argument_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ from IPython.core.history import HistoryManager
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.app import App
+from vibe_jupyter.cli.ends import interrupt_when_asked_to_end
 from vibe_jupyter.cli.exit_codes import EXIT_CODES, INTERRUPTED, exit_code
 from vibe_jupyter.cli.run_options import add_run_options
 from vibe_jupyter.errors import ConfigError, MissingModel
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _ask_chosen(chosen: argparse.Namespace) -> int:
+    interrupt_when_asked_to_end()
     options = Options(
         model=chosen.model,
         agent=chosen.agent,

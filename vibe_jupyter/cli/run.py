@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from vibe_jupyter.cli.ends import interrupt_when_asked_to_end
 from vibe_jupyter.cli.exit_codes import AGENT_FAILED, CELL_FAILED, DONE, EXIT_CODES, INTERRUPTED, exit_code
 from vibe_jupyter.cli.run_options import add_run_options, parse_seconds
 from vibe_jupyter.errors import ConfigError, RunFailed
@@ -76,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_chosen(chosen: argparse.Namespace) -> int:
+    interrupt_when_asked_to_end()
     return run_notebook(
         RunOptions(
             notebook=chosen.notebook,

@@ -1,7 +1,6 @@
 """`vibe-jupyter verify`: whether a notebook, run from the top in a fresh kernel, shows what it shows now."""
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
+from vibe_jupyter.cli.ends import interrupt_when_asked_to_end
 from vibe_jupyter.cli.exit_codes import CELL_FAILED, DONE, INTERRUPTED
 from vibe_jupyter.cli.run_options import parse_seconds
 from vibe_jupyter.errors import ConfigError
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _verify_chosen(chosen: argparse.Namespace) -> int:
     if chosen.folder is not None and not chosen.folder.is_dir():
         raise ConfigError(f"There is no folder {chosen.folder}.")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_when_asked_to_end()
     file = NotebookFile(chosen.notebook)
     named = chosen.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")
     began = time.monotonic()
