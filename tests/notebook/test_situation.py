@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -337,6 +338,23 @@ def test_without_a_page_the_report_says_so_and_names_the_runs(session: Session) 
     assert "not known: no page of the notebook answered" in first
     assert re.search(r"by the user since your last answer:\nran \[\d+\]: total = sum\(\[1, 2\]\)", second)
     assert "\ntotal: int 3" in second
+
+
+def test_after_a_chdir_the_report_says_where_code_runs_until_it_is_back(session: Session, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    session.model.will_reply(*(say(word) for word in ("One.", "Two.", "Three.", "Four.")))
+    prompts = ("look", "where am I?", "and still?", "and now?")
+    moves = ("", f"import os; before = os.getcwd(); os.chdir({str(elsewhere)!r})", "", "os.chdir(before)")
+    for move, prompt in zip(moves, prompts, strict=True):
+        if move:
+            session.run(move)
+        session.run(f"%%vibe\n{prompt}")
+
+    first, second, third, fourth = (request.last_user_text for request in session.model.requests)
+    assert f"code runs in {elsewhere} now (chdir), files and commands in the project's folder as before" in second
+    assert [text for text in (first, third, fourth) if "code runs in" in text] == []
+    assert "<notebook>" in fourth
 
 
 @pytest.mark.requirement("notebook.stale_cells.list")

@@ -107,7 +107,7 @@ class App:
         log = ExecutionLog(shell, self._host.namespace, read_ahead)
         self._notebook = _open_notebook(shell, pump, self._main_thread, log, self._page_loaded)
         self.report = PromptReport(
-            log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook
+            log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook, folder
         )
         self.setup.found, code = self._host.secrets, CodeOfRuns(shell, self._host.namespace)
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)

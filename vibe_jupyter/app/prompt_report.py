@@ -6,7 +6,9 @@ Pictures that the prompt names with `@` are sent with it, as those that are past
 import asyncio
 import concurrent.futures
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
@@ -46,8 +48,10 @@ class PromptReport:
         engine: Engine,
         host: ShellHost,
         notebook: "NotebookAccess | None",
+        folder: Path,
     ) -> None:
         self._log = log
+        self._folder = folder
         self._mentions = mentions
         self._engine = engine
         self._host = host
@@ -67,7 +71,7 @@ class PromptReport:
         """What is known of the notebook before a run begins; may take a moment."""
         notebook = self._notebook
         if notebook is None:
-            return Surroundings(prompt, allowed=allowed, has_notebook=False)
+            return Surroundings(prompt, allowed=allowed, has_notebook=False, code_folder=self._code_folder())
         after, self._after = self._after, None
         if after is not None:
             with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
@@ -86,7 +90,15 @@ class PromptReport:
             attended=(is_live and notebook.is_seen) or self._host.allow_stdin,
             allowed=allowed,
             written=frozenset(notebook.cells.reads.written),
+            code_folder=self._code_folder(),
         )
+
+    def _code_folder(self) -> str:
+        """Where code runs after a chdir out of the project's folder; empty where it is there."""
+        with contextlib.suppress(OSError):
+            if not self._folder.samefile("."):
+                return os.getcwd()
+        return ""
 
     def sections(self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings) -> str:
         """What the model is reported of it, and of what the prompt mentions; empty when there is nothing to tell.

@@ -66,6 +66,8 @@ class Surroundings(NamedTuple):
     """Tools that run unasked in this run."""
     written: frozenset[str] = frozenset()
     """Ids of the cells that the agent wrote."""
+    code_folder: str = ""
+    """Where code runs; empty for the project's folder, where files and commands are."""
 
 
 class SituationReport:
@@ -176,6 +178,9 @@ def _frame_line(around: Surroundings) -> str:
     if around.has_notebook:
         live = "unknown" if listing is None else "yes" if around.is_live else f"no, {listing.note}"
         facts.append(f"live page: {live}")
+    if around.code_folder:
+        folder = cut_end(around.code_folder, 200)
+        facts.append(f"code runs in {folder} now (chdir), files and commands in the project's folder as before")
     if not around.attended:
         facts.append(f"nobody is there to allow anything; allowed: {', '.join(sorted(around.allowed)) or 'reading'}")
     elif around.allowed:
