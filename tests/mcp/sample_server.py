@@ -79,6 +79,7 @@ def main() -> None:
     if sys.argv[1:2] == ["http"]:
         # With its protocol named asyncio sends at once; without it each answer would wait 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # where one like it ran until a moment ago
         listener.bind(("127.0.0.1", int(sys.argv[2])))
         listener.listen()
         print(listener.getsockname()[1], flush=True)

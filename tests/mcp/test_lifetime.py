@@ -9,10 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.conftest import BROKEN, PATIENCE, TOKEN, NewServers, call, children, connection, declared, marked, until
+from tests.mcp.conftest import (
+    BROKEN,
+    PATIENCE,
+    SAMPLE,
+    TOKEN,
+    NewServers,
+    call,
+    children,
+    connection,
+    declared,
+    marked,
+    served,
+    until,
+)
 from tests.patience import patient
 from vibe_jupyter.agent.engine import end_tasks
-from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import RESTARTS
 
@@ -100,6 +113,22 @@ async def test_a_server_that_ends_in_each_call_is_started_again_three_times_and_
     assert "failed, even after 3 new starts" in words[-1]
     await servers.restart("mortal")  # by the user
     assert count(starts) == 2 + RESTARTS
+
+
+async def test_a_remote_server_that_was_away_is_asked_again_with_the_next_run(new_servers: NewServers) -> None:
+    with served(SAMPLE, "http", "0") as url:
+        servers = await new_servers(declared("away", ServerAddress(url)))
+        away = connection(servers, "away")
+        await servers.start(["away"])
+        assert await call(away, "add", a=1, b=2) == "3"
+    for _ in range(RESTARTS + 2):  # the model does not give up at once
+        with pytest.raises(ServerError) as failure:
+            await call(away, "add", a=1, b=2)
+    assert "is asked again with the next prompt" in failure.value.sentence
+
+    with served(SAMPLE, "http", url.rpartition(":")[2].removesuffix("/mcp")):
+        await servers.start(["away"])
+        assert await call(away, "add", a=1, b=2) == "3"
 
 
 async def test_a_server_that_cannot_start_is_tried_again_without_holding_up_a_run(
@@ -271,7 +300,7 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from tests.mcp.conftest import BROKEN, TOKEN
-from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
+from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
 
 def program(mode):

@@ -71,6 +71,15 @@ class ServerConnection:
         self._heard = -1
         """Messages that had come at the last time-out."""
 
+    @property
+    def _is_remote(self) -> bool:
+        return isinstance(self.server.at, ServerAddress)
+
+    def begin_run(self) -> None:
+        """A run begins: a server elsewhere may be back, and asking it starts nothing."""
+        if self._is_remote:
+            self.restarts.allow_one()
+
     def log_lines(self) -> list[str]:
         """What the server wrote beside its answers, the oldest first."""
         return self._log.lines()
@@ -151,9 +160,8 @@ class ServerConnection:
     async def _start_link(self) -> None:
         try:
             if self.restarts.are_used_up:
-                raise LinkFault(
-                    "given up", f"failed, even after {RESTARTS} new starts, and is not started again by itself"
-                )
+                later = "is asked again with the next prompt" if self._is_remote else "is not started again by itself"
+                raise LinkFault("given up", f"failed, even after {RESTARTS} new starts, and {later}")
             self.state, self.error = "starting", ""
             await asyncio.sleep(self.restarts.delay)
             self._log.begin()
@@ -239,6 +247,8 @@ class ServerPool:
         """
         await self._close_leaving()
         wanted = [one for name in names if (one := self._connections.get(name)) and not one.server.disabled]
+        for one in wanted:
+            one.begin_run()
         await asyncio.gather(*(self._start_server(one) for one in wanted))
         return [problem for one in wanted if (problem := self._news_of(one))]
 
@@ -399,6 +409,10 @@ class Restarts:
         self.failures = 1 if after > PROVEN else self.failures + 1
         self.start_failed = after <= 0
         self._last = time.monotonic()
+
+    def allow_one(self) -> None:
+        """It may be started once more, which nobody waits for."""
+        self.failures = min(self.failures, RESTARTS)
 
     def worked(self) -> None:
         """It answered a call, or the user wants it restarted."""
