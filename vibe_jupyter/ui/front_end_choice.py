@@ -13,6 +13,7 @@ from IPython.display import (
 from vibe_jupyter.protocol import Event, MimeBundle, RunFinished
 from vibe_jupyter.ui import page as run_view
 from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Metadata, RunRetention, Send, Throttle
+from vibe_jupyter.ui.run_output import NO_PIECE
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
 from vibe_jupyter.ui.terminal_keyboard import Keyboard, keyboard_of
 from vibe_jupyter.ui.terminal_style import PLAIN, TerminalStyle, terminal_style
@@ -30,8 +31,15 @@ T = TypeVar("T")
 class UpdatingFrontEnd:
     """Questions go to the text prompt; without one they are answered no."""
 
-    def __init__(self, transcript: Transcript, prompt: TextPrompt | None, *, call_main: CallOnMainThread) -> None:
-        self._transcript = transcript
+    def __init__(
+        self,
+        transcript: Transcript,
+        prompt: TextPrompt | None,
+        *,
+        call_main: CallOnMainThread,
+        is_console: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._transcript, self._is_console = transcript, is_console
         self._pace = Throttle(call_main, self._prepare_output, gap=UPDATE_GAP)
         self._asking = PromptTasks(prompt, before=self._pace.now)
         self._display_id = secrets.token_hex(8)
@@ -59,7 +67,11 @@ class UpdatingFrontEnd:
         """Leave the kept form in the output. Main thread."""
         self._send = None
         bundle = self._transcript.bundle()
-        update_display(bundle, metadata=metadata, raw=True, display_id=self._display_id)
+        if self._is_console():
+            update_display(NO_PIECE, raw=True, display_id=self._display_id)
+            display(bundle, metadata=metadata, raw=True)
+        else:
+            update_display(bundle, metadata=metadata, raw=True, display_id=self._display_id)
         return bundle
 
     def _prepare_output(self) -> Callable[[], None]:
@@ -182,7 +194,18 @@ def choose_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> 
     if not run_view.can_show():
         return _plain_front_end(host, keep, page)
     live = WidgetFrontEnd(Transcript(keep=keep, find_cell=page.find_cell), handled=host.handled_message)
-    return WidgetFallback(live, fallback=lambda: _plain_front_end(host, keep, page), call_main=host.call_main)
+    return WidgetFallback(
+        live,
+        fallback=lambda: _plain_front_end(host, keep, page),
+        call_main=host.call_main,
+        is_console=lambda: _is_console(host),
+    )
+
+
+def _is_console(host: ViewHost) -> bool:
+    """Whether what runs code here names no cell, as pages do: a console may never renew what it has shown."""
+    handled: Mapping[str, Any] = host.handled_message() or {}
+    return not handled.get("metadata", {}).get("cellId")
 
 
 def _terminal_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> FrontEnd:
@@ -196,7 +219,10 @@ def _terminal_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) 
 
 def _plain_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> FrontEnd:
     return UpdatingFrontEnd(
-        Transcript(keep=keep, find_cell=page.find_cell), _text_prompt(host), call_main=host.call_main
+        Transcript(keep=keep, find_cell=page.find_cell),
+        _text_prompt(host),
+        call_main=host.call_main,
+        is_console=lambda: _is_console(host),
     )
 
 

@@ -16,6 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from IPython.display import display  # pyright: ignore[reportUnknownVariableType] (untyped)
+
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import (
     Answer,
@@ -37,6 +39,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Handled, Metadata, Send
 from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive, ViewLoaded
+from vibe_jupyter.ui.run_output import NO_PIECE
 from vibe_jupyter.ui.transcript import Transcript
 
 LOADED_WITHIN = 1.5
@@ -135,8 +138,17 @@ class WidgetFrontEnd:
         elif holds:
             self._page.hold(self._transcript.held_pieces, rests=_is_answer(event))
 
-    def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
+    def close(self, metadata: Metadata | None = None, *, below: bool = False) -> MimeBundle:
+        """Leave the kept form in the place of the view, with this metadata of the output. Main thread.
+
+        Args:
+            metadata: of the output.
+            below: leave it behind all that the cell shows instead, and nothing in the place of the view.
+        """
+        if below:
+            self.leave(NO_PIECE)
+            display(bundle := self._transcript.bundle(), metadata=metadata, raw=True)
+            return bundle
         pieces = self._transcript.pieces()
         self._leave(pieces, self._transcript.end_words, metadata)
         return pieces[0] if len(pieces) == 1 else self._transcript.bundle()
@@ -216,8 +228,15 @@ IN_ITS_PLACE: MimeBundle = {
 class WidgetFallback:
     """Shows a run live, and from the beginning through another front end if the page stays silent."""
 
-    def __init__(self, live: WidgetFrontEnd, *, fallback: Callable[[], FrontEnd], call_main: CallOnMainThread) -> None:
-        self._live = live
+    def __init__(
+        self,
+        live: WidgetFrontEnd,
+        *,
+        fallback: Callable[[], FrontEnd],
+        call_main: CallOnMainThread,
+        is_console: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._live, self._is_console = live, is_console
         self._make_fallback = fallback
         self._call_main = call_main
         self._send: Send | None = None
@@ -276,7 +295,9 @@ class WidgetFallback:
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the output. Main thread."""
         self._closed = True
-        return (self._fallback or self._live).close(metadata)
+        if self._fallback is not None:
+            return self._fallback.close(metadata)
+        return self._live.close(metadata, below=not self._live.alive and self._is_console())
 
     async def _watch_page(self) -> None:
         try:
