@@ -18,7 +18,7 @@ from tests.kernel.matrix import MORE, OLDEST, ipykernel
 from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.session.journal import read_journal
-from vibe_jupyter.testing import ScriptedModel, call, say
+from vibe_jupyter.testing import ScriptedModel, call, say, status
 
 WAIT = patient(60.0)
 """Seconds a whole notebook may take."""
@@ -258,6 +258,26 @@ def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
     assert re.findall(r"^ +(.*), [\d.]+ s$", done.stdout, re.MULTILINE) == ["ok", "the agent did not finish"]
     path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --wrong x\nhello")
     assert run(environment, path).returncode == 3
+
+
+@pytest.mark.parametrize("line", ["%vibe", "import os\n%vibe"])
+def test_a_prompt_in_a_line_says_in_the_log_what_it_answered_and_why_it_failed(
+    environment: dict[str, str], work: Path, model: ScriptedModel, line: str
+) -> None:
+    model.will_reply("It weighs 4711 g.", status(400))
+    load = "%load_ext vibe_jupyter"
+    path = write(work / "n.ipynb", load, f"{line} how heavy?", "print('of', 'code')", f"{line} and this?")
+    done = run(environment, path)
+    assert done.returncode == 3
+    assert "It weighs 4711 g." in done.stdout
+    assert "refused the request (400)" in done.stdout
+    assert "of code" not in done.stdout
+
+    path = write(work / "n.ipynb", load, f"{line} --keep-going --agent=nobody hello", "print('went on')")
+    done = run(environment, path)
+    assert done.returncode == 3
+    assert "There is no agent 'nobody'." in done.stdout
+    assert texts(path)[2] == "went on\n"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
+from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.document import may_raise
 from vibe_jupyter.options import parse_price
 from vibe_jupyter.protocol import METADATA_KEY
@@ -177,9 +178,20 @@ def _ends(cell: dict[str, Any]) -> list[Any]:
 def _agent_came_to_its_end(cell: dict[str, Any]) -> bool:
     """What a run of the agent leaves says how it ended; where it could not begin, there are only words on stderr."""
     ends = _ends(cell)
-    if not cell["source"].lstrip().startswith("%%vibe") or any(ends):
+    if not gives_prompt(cell["source"]) or any(ends):
         return all(end in _GOOD_ENDS for end in ends)
-    return not any(output.get("name") == "stderr" and output["text"].startswith("vibe:") for output in cell["outputs"])
+    return not any(map(_is_refusal, cell["outputs"]))
+
+
+def _said_by_agent(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    """All that a `%%vibe` cell shows; of other code what runs in it show, and why one could not begin."""
+    if cell["source"].lstrip().startswith("%%vibe"):
+        return cell["outputs"]
+    return [one for one in cell["outputs"] if METADATA_KEY in one.get("metadata", {}) or _is_refusal(one)]
+
+
+def _is_refusal(output: dict[str, Any]) -> bool:
+    return output.get("name") == "stderr" and output["text"].startswith("vibe:")
 
 
 class _Progress:
@@ -213,11 +225,10 @@ class _Progress:
             print(f"      {lost_words(names)}", file=sys.stderr, flush=True)
 
     def end(self, outcome: CellOutcome, cell: dict[str, Any], *, meant: bool) -> None:
-        if cell["source"].startswith("%%vibe"):
-            for output in cell["outputs"]:
-                text = output.get("data", {}).get("text/plain", "") or output.get("text", "")
-                self.line("\n".join(f"      {row}" for row in text.rstrip().splitlines()))
-            self._warn_of_undo(cell)
+        for output in _said_by_agent(cell):
+            text = output.get("data", {}).get("text/plain", "") or output.get("text", "")
+            self.line("\n".join(f"      {row}" for row in text.rstrip().splitlines()))
+        self._warn_of_undo(cell)
         seconds = time.monotonic() - self._began
         if outcome.status == "ok" or _agent_failed(outcome):
             ended = outcome.status == "ok" and _agent_came_to_its_end(cell)
