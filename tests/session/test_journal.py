@@ -139,7 +139,9 @@ def test_a_second_journal_never_writes_over_the_first(new_journal: NewJournal) -
 
 def test_a_place_that_cannot_be_written_is_named_with_the_next_step(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(JournalError, match=r"Cannot record in .*file/session.*a folder you can write"):
+    with pytest.raises(
+        JournalError, match=r"Cannot record in .*file/session.*a folder you can write, or set VIBE_HOME"
+    ):
         Journal.create(tmp_path / "file" / "session", session_id="s")
 
 
