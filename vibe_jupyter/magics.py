@@ -256,9 +256,11 @@ def load_magics(shell: InteractiveShell) -> None:
 
 def unload_magics(shell: InteractiveShell) -> None:
     """Take away what `load_magics` put there."""
-    loaded = _magics_registry(shell).pop(VibeMagics.__name__, None)
+    registry = _magics_registry(shell)
+    loaded = registry.get(VibeMagics.__name__)
     if isinstance(loaded, VibeMagics):
-        loaded.close()
+        loaded.close()  # refused while a run is active: all stays
+        del registry[VibeMagics.__name__]
         magics = cast("dict[str, dict[str, object]]", shell.magics_manager.magics)  # pyright: ignore[reportUnknownMemberType]
         for kind in ("line", "cell"):
             magics[kind].pop("vibe", None)

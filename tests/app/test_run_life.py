@@ -188,11 +188,16 @@ def test_a_name_that_is_no_text_does_not_keep_prompts_from_working(session: Sess
         session.run("for number in (1, 2): globals().pop(number, None)")
 
 
-def test_code_of_a_run_cannot_take_the_extension_away_from_under_it(session: Session) -> None:
-    session.model.will_reply(call("run_code", code="%reload_ext vibe_jupyter"), say("It stays."))
+def test_code_of_a_run_cannot_take_the_extension_away_from_under_it_nor_begin_a_run_beside_it(session: Session) -> None:
+    tried = ("%reload_ext vibe_jupyter", "%unload_ext vibe_jupyter", "import vibe_jupyter; vibe_jupyter.ask('beside')")
+    session.model.will_reply(*(call("run_code", code=code, keep=True) for code in tried), say("It stays."))
     cell = session.run("%%vibe --yes=run_code\nreload")
     assert "It stays." in transcript(cell)
-    assert "so the extension stays loaded" in session.model.requests[1].tool_results[0]
+    reloaded, unloaded, asked = session.model.requests[3].tool_results
+    assert "so the extension stays loaded" in reloaded
+    assert "so the extension stays loaded" in unloaded
+    assert "A run is active in this kernel already." in asked
+    assert len(session.model.requests) == 4
     session.model.will_reply(say("Here again."))
     assert "Here again." in transcript(session.run("%vibe again"))
 
