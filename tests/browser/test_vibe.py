@@ -193,6 +193,17 @@ def test_running_the_cell_again_ends_the_run_whose_card_is_gone(lab: Lab, model:
     assert "interrupted before this call started" in str(model.requests[1].messages)
 
 
+def test_a_prompt_run_twice_at_once_leaves_its_answer_and_nothing_else(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(say("Once."), say("Twice."))
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nCount.", "print('after')")
+    lab.run(LOAD)
+    lab.wait_for_count_above(LOAD, None)
+    lab.run(VIBE, VIBE, NEXT)
+    lab.wait_for_count_above(NEXT, None)
+    assert [list(output.get("data", output)) for output in lab.outputs(VIBE)] == [["text/html", "text/plain"]]
+    assert [output["text"] for output in lab.outputs(NEXT)] == ["after\n"]
+
+
 @pytest.mark.matrix
 @pytest.mark.requirement("ui.stop.button")
 def test_stop_ends_a_run_that_waits_for_an_approval(lab: Lab, model: ScriptedModel) -> None:

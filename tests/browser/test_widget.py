@@ -26,7 +26,7 @@ from vibe_jupyter.protocol import (
     ToolCall,
     Usage,
 )
-from vibe_jupyter.ui.page import PATCH_GAP
+from vibe_jupyter.ui.page import PATCH_GAP, discard_view, unseen
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
 
@@ -94,6 +94,8 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     monkeypatch.setattr(InteractiveShell.instance(), "display_pub", publisher)
     before = dict(ipywidgets.widgets.widget._instances)
     yield wire
+    while unseen:
+        discard_view(unseen.popleft())
     assert ipywidgets.widgets.widget._instances == before, "a widget was left behind"
     assert not comm.get_comm_manager().comms
 

@@ -61,6 +61,15 @@ def test_what_a_click_prints_lands_in_the_running_cell(kernel: Wire, comm_id: st
     assert "from the click" in kernel.cell(cell).text
 
 
+def test_a_message_of_a_widget_that_is_closed_leaves_nothing_in_the_running_cell(kernel: Wire, comm_id: str) -> None:
+    cell = kernel.send("print(serve(clicked()))")
+    kernel.until_printed(cell, "serving")
+    late = kernel.comm("closed", "alive")
+    kernel.until(lambda: kernel.is_idle(late), "idle of the late message")
+    kernel.comm(comm_id, "yes")
+    assert kernel.cell(cell).text == "serving\nclicked\n"
+
+
 def test_a_slider_that_waits_for_each_change_delivers_all_six(kernel: Wire, comm_id: str) -> None:
     cell = kernel.send("print(serve(clicked(6)), clicks)")
     kernel.until_printed(cell, "serving")

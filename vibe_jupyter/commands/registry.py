@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MISSPELT: Final = 0.82
 """Likeness, of 1, from which a single word is taken for a misspelt command."""
+_NO_PROMPTS: Final = (("model", "check"), ("context", "drop"), ("undo", "list"))
+"""Commands with a word that no prompt goes on with."""
 _AS_PROMPT: Final = "To send it as a prompt, write it below %%vibe."
 _USAGE_WIDTH: Final = 24
 """Characters of the first column of the help page."""
@@ -130,7 +132,8 @@ def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str
     written = f"%vibe {' '.join([name, *words])}"
     if not words or (len(words) == 1 and words[0] in command.following):
         raise ConfigError(f"{written} lacks a word: it is written {command.help[0][0]}. {_AS_PROMPT}")
-    if len(words) == 1 or (name, words[0]) == ("model", "check"):
+    has_number = "N" in command.following and words[0].rstrip(",").isdecimal()
+    if len(words) == 1 or has_number or (name, words[0]) in _NO_PROMPTS:
         known = ", ".join([f"%vibe {name}", *(f"%vibe {name} {word}" for word in command.following)])
         raise ConfigError(f"There is no {written}. There is: {known}. {_AS_PROMPT}")
 

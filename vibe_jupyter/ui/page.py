@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Required, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, Protocol, Required, TypedDict, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -51,6 +51,12 @@ STATIC = Path(__file__).parent / "static"
 RUN_VIEW = "run-view.js"
 NO_SCRIPT = "export default {}"
 """The least module that a page takes without complaint."""
+
+UNSEEN_LIMIT: Final = 3
+"""Views of runs that ended before a page drew them that stay open: what the page says of them may be on its way, and of
+closed ones the kernel would complain in the output of the next cell."""
+unseen: Final[deque["RunWidget"]] = deque()
+"""The last of them, the oldest first."""
 
 Receive = Callable[[object, object, object], None]
 """Takes widget, content and buffers of a message from the page."""
@@ -297,10 +303,21 @@ class PageChannel:
             self._timer.cancel()
             self._timer = None
 
-    def close(self, kept: Sequence[MimeBundle], words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
-        """Put the kept form, a piece in each output, in the place of the view; `words` say how it ended.
+    def close(
+        self,
+        kept: Sequence[MimeBundle],
+        words: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        is_drawn: bool = True,
+    ) -> None:
+        """Put the kept form, a piece in each output, in the place of the view. Main thread.
 
-        Main thread.
+        Args:
+            kept: the pieces.
+            words: how the run ended.
+            metadata: of each output.
+            is_drawn: whether a page said that it draws the view; one that did not may say so yet.
         """
         view, self._view = self._view, None
         output, self.output = self.output, None  # what still waits to be held is not
@@ -309,12 +326,13 @@ class PageChannel:
                 self._tell_page({"type": "over", "words": words}, view)
             view.on_msg(self._take_message, remove=True)
             output.leave(kept, metadata)
-            discard_view(view)
-
-    def strip(self) -> None:
-        """Leave nothing of the script in a notebook that is saved with the view. Main thread."""
-        if self._view is not None:
-            strip(self._view)
+            if is_drawn:
+                discard_view(view)
+            else:
+                strip(view)
+                unseen.append(view)
+                if len(unseen) > UNSEEN_LIMIT:
+                    discard_view(unseen.popleft())
 
     def _send_when_due(self) -> None:
         box = self._outbox

@@ -159,9 +159,7 @@ class WidgetFrontEnd:
 
     def _leave(self, kept: Sequence[MimeBundle], words: str = "", metadata: Metadata | None = None) -> None:
         self._send = None
-        if not self.alive:
-            self._page.strip()
-        self._page.close(kept, words, metadata)
+        self._page.close(kept, words, metadata, is_drawn=self.alive)
 
     def _divide_transcript(self, call_id: str) -> None:
         output = self._page.output
