@@ -212,6 +212,24 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
 
 
+def test_no_step_goes_on_after_its_kernel_was_restarted(lab: Lab, model: ScriptedModel) -> None:
+    book = open_alone(lab, model, "print('on')\nwhile True: pass", options="--yes=run_cells")
+    model.will_reply(call("run_cells", cells=[book.ids[2]]))
+    book.run(0, PROMPT)
+    book.wait_for_text(2, "on\n")
+    expect(book.view.locator('.vibe-step[data-outcome="running"]')).to_be_visible()
+    book.command_later("kernelmenu:restart")
+    lab.page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
+    expect(book.view).to_contain_text("Stopped: the kernel is no longer running")
+    expect(book.view.locator(".vibe-step")).to_contain_text("interrupted")
+    expect(book.view.locator('[data-outcome="running"]')).to_have_count(0)
+    book.wait_for_kernel()
+    (kept,) = book.outputs(PROMPT)
+    assert "Ran cell" in kept["data"]["text/html"]
+    assert "Running" not in kept["data"]["text/html"]
+    lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
 SENT = """panel => {
     const { sessionContext } = panel;
     window.sent = [];

@@ -543,6 +543,14 @@ def test_the_foot_has_a_bar_for_the_context_with_the_figure_beside_it() -> None:
     assert parse(parts_of([STARTED, TurnStarted(turn=1)])[-1].html).find("progress") == []
 
 
+def test_no_step_in_the_document_says_that_it_goes_on() -> None:
+    running = transcript([STARTED, asked(), resolved(), code_started()])
+    assert "Running code" in "".join(part.html for part in running.parts())
+    assert "Ran code fit a line per species  not finished" in parse(str(running.held()["text/html"])).text
+    waiting = transcript([STARTED, asked()])
+    assert "Run code fit a line per species  not run" in parse(str(waiting.held()["text/html"])).text
+
+
 def test_a_run_that_is_not_over_in_the_document_says_how_to_go_on_and_no_other_does() -> None:
     folded = transcript([STARTED, *inspected()])
     assert NOT_OVER_NOTE in parse(str(folded.held()["text/html"])).text

@@ -121,7 +121,7 @@ def static_pieces(
     for detail_limit, answer_limit in _LIMITS:
         if detail_limit is not None and _least_length(entries, detail_limit, answer_limit) > KEPT_LIMIT:
             continue
-        made = _Kept(detail_limit, answer_limit, keep)
+        made = _Kept(detail_limit, answer_limit, keep, is_over=foot.words != NOT_OVER)
         *before, last = made.bodies(entries, ends)
         note = _notice_html(NoticeEntry("info", NOT_OVER_NOTE)) if foot.words == NOT_OVER else NOTHING
         last += [note, changed_html(foot.changed) if foot.changed else NOTHING, _foot_line(foot, facts_shown)]
@@ -168,10 +168,11 @@ def _least_length(entries: Sequence[TranscriptEntry], detail_limit: int, answer_
 class _Kept:
     """One rendering under one set of limits."""
 
-    def __init__(self, detail_limit: int | None, answer_limit: int, keep: RunRetention) -> None:
+    def __init__(self, detail_limit: int | None, answer_limit: int, keep: RunRetention, *, is_over: bool) -> None:
         self._detail_limit = detail_limit
         self._answer_limit = answer_limit
         self._keep = keep
+        self._is_over = is_over
 
     def bodies(self, entries: Sequence[TranscriptEntry], ends: Sequence[StepEntry]) -> list[list[Markup]]:
         """All but the foot: a piece up to each of the steps, and the rest."""
@@ -231,10 +232,15 @@ class _Kept:
                 return _notice_html(entry)
 
     def _step_html(self, step: Step, style: str) -> Markup:
+        headline, result = step_headline(step), step_result(step)
+        if step.outcome == "running" and not self._is_over:  # nothing of it may go on when this is read
+            has_begun = step.so_far is not None
+            headline = step_headline(replace(step, outcome="interrupted", seconds=0.0 if has_begun else None))
+            result = "not finished" if has_begun else "not run"
         line = join_markup(
             kept_icon(step_icon(step)),
-            step_headline(step),
-            html_element("span", inert_text(f"  {step_result(step)}"), style=_QUIET),
+            headline,
+            html_element("span", inert_text(f"  {result}"), style=_QUIET),
             self._time_html([step]),
         )
         inside = step_detail(step, KEPT, self._detail_limit or 0)
