@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.lab import Lab
-from tests.browser.notebook_page import PROMPT, NotebookPage, open_alone
+from tests.browser.notebook_page import PROMPT, NotebookPage, open_alone, open_prompt
 from tests.browser.ready import wait_until
 from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
@@ -178,6 +178,31 @@ def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
     # The page is asked to put it there, since the cell that the kernel wrote to is gone.
     book.wait(f"panel => panel.content.model.cells.get({prompt}).outputs.toJSON().some(one => 'text/html' in one.data)")
     assert [list(output["data"]) for output in book.outputs(prompt)] == [["text/html", "text/plain"]]
+
+
+def test_a_card_whose_cell_was_deleted_is_named_in_the_toolbar_which_ends_its_run(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    book = open_prompt(lab, model, "here = 1")
+    model.will_reply(call("edit_cell", cell=book.ids[2], source="here = 2", run=True))
+    book.run(0, PROMPT)
+    expect(book.card("Edit and run cell")).to_be_visible()
+    chip = lab.page.locator(".vibe-approval-chip")
+    book.front(PROMPT)
+    lab.page.keyboard.press("d")
+    lab.page.keyboard.press("d")
+    expect(chip).to_contain_text("Vibe waits in a deleted cell")
+    lab.page.keyboard.press("z")
+    expect(chip).to_contain_text("Vibe needs your approval")
+    expect(book.card("Edit and run cell")).to_be_visible()
+    book.front(PROMPT)
+    lab.page.keyboard.press("d")
+    lab.page.keyboard.press("d")
+    chip.filter(has_text="Vibe waits in a deleted cell").click()
+    expect(chip).to_be_hidden()
+    lab.wait_until_idle()
+    assert book.sources()[1:] == ["here = 1"]
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize("how", ["killed", further("restarted")])

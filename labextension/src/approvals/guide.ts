@@ -5,6 +5,7 @@ import { Widget } from "@lumino/widgets";
 import { neighbour } from "./order";
 import { markProposals } from "./proposals";
 import { badge } from "./badge";
+import { Strays } from "./strays";
 import { waitingCards } from "./waiting";
 
 const NAME = "vibe-approval";
@@ -13,14 +14,17 @@ const NAME = "vibe-approval";
 export class ApprovalGuide {
   readonly #panel: NotebookPanel;
   readonly #words: TranslationBundle;
+  readonly #strays: Strays;
   readonly #label = document.createElement("span");
+  readonly #key = document.createElement("kbd");
   readonly #chip: Widget;
   #home: { index: number; mode: "command" | "edit" } | null = null; // before the first jump
 
   constructor(panel: NotebookPanel, words: TranslationBundle) {
     this.#panel = panel;
     this.#words = words;
-    this.#chip = chip(this.#label, () => { void this.go(1); });
+    this.#strays = new Strays(panel);
+    this.#chip = chip(this.#label, this.#key, () => { this.#press(); });
     this.#chip.hide();
     if (!panel.toolbar.insertAfter("spacer", NAME, this.#chip)) {
       panel.toolbar.addItem(NAME, this.#chip);
@@ -30,11 +34,23 @@ export class ApprovalGuide {
   /** Say in toolbar, tab and cells that a card waits, or the form that connects a model. */
   refresh(): void {
     const cards = waitingCards(this.#panel);
+    const isStray = this.#strays.wait && cards.length === 0;
     const isForm = cards.length > 0 && cards.every(({ kind }) => kind === "connect");
-    this.#label.textContent = isForm ? this.#words.__("Vibe needs a model") : this.#words.__("Vibe needs your approval");
-    this.#chip.setHidden(cards.length === 0);
-    badge(this.#panel.title, cards.length > 0);
+    this.#label.textContent = isStray ? this.#words.__("Vibe waits in a deleted cell")
+      : isForm ? this.#words.__("Vibe needs a model") : this.#words.__("Vibe needs your approval");
+    this.#key.textContent = isStray ? this.#words.__("Stop") : "F8";
+    this.#chip.node.title = isStray ? this.#words.__("Stops the run. To answer it, undo that the cell was deleted.") : "";
+    this.#chip.setHidden(cards.length === 0 && !isStray);
+    badge(this.#panel.title, cards.length > 0 || isStray);
     markProposals(this.#panel, this.#words);
+  }
+
+  #press(): void {
+    if (waitingCards(this.#panel).length > 0) {
+      void this.go(1);
+    } else {
+      void this.#panel.sessionContext.session?.kernel?.interrupt();
+    }
   }
 
   /**
@@ -80,13 +96,11 @@ export class ApprovalGuide {
   }
 }
 
-function chip(label: HTMLElement, press: () => void): Widget {
+function chip(label: HTMLElement, key: HTMLElement, press: () => void): Widget {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "vibe-approval-chip";
   button.setAttribute("aria-keyshortcuts", "F8");
-  const key = document.createElement("kbd");
-  key.textContent = "F8";
   key.setAttribute("aria-hidden", "true");
   button.append(label, key);
   button.addEventListener("click", press);

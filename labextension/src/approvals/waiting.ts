@@ -21,7 +21,7 @@ export interface WaitingCard {
 export function waitingCards(panel: NotebookPanel): WaitingCard[] {
   return panel.content.widgets.flatMap((cell) =>
     Array.from(cell.node.querySelectorAll<HTMLElement>(".vibe-run-host")).flatMap((host) =>
-      Array.from(host.shadowRoot?.querySelectorAll<HTMLElement>(WAITING) ?? [], (card) => ({
+      cardsIn(host).map((card) => ({
         id: card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? card.dataset.vibeReview ?? card.dataset.vibeConnect ?? "",
         kind: card.dataset.vibeConnect === undefined ? "card" as const : "connect" as const,
         title: card.getAttribute("aria-label") ?? "",
@@ -32,6 +32,11 @@ export function waitingCards(panel: NotebookPanel): WaitingCard[] {
       })),
     ),
   );
+}
+
+/** The cards of one view that wait. */
+export function cardsIn(host: HTMLElement): HTMLElement[] {
+  return Array.from(host.shadowRoot?.querySelectorAll<HTMLElement>(WAITING) ?? []);
 }
 
 const CHANGES = "data-vibe-cells";

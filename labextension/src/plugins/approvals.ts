@@ -28,6 +28,13 @@ export const approvals: JupyterFrontEndPlugin<void> = {
     tracker.widgetAdded.connect((_, panel) => {
       guides.set(panel, new ApprovalGuide(panel, words));
       panel.disposed.connect(() => { guides.delete(panel); });
+      void panel.context.ready.then(() => {
+        panel.content.model?.cells.changed.connect((_, { type }) => {
+          if (type === "remove") {
+            document.dispatchEvent(new CustomEvent(EVENTS.changed));
+          }
+        });
+      });
     });
     for (const command of addCommands(app, tracker, guides, words)) {
       palette?.addItem({ command, category: CATEGORY });
