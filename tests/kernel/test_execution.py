@@ -255,6 +255,14 @@ def test_a_flood_of_output_is_bounded_and_keeps_both_ends(kernel: Wire) -> None:
     assert cell.text == "serving\n1 first 'last\\n' True True\n"
 
 
+@pytest.mark.parametrize("left", ["sys.__stdout__", "io.StringIO()", "None"])
+def test_what_is_printed_later_is_seen_where_the_code_turned_it_elsewhere(kernel: Wire, left: str) -> None:
+    execute(kernel, f"import io, sys\nsys.stdout = io.StringIO()\nprint('not this')\nsys.stdout = {left}", keep=True)
+    result, _ = execute(kernel, "print('seen')")
+    assert result["outputs"] == [stream("seen\n")]
+    assert kernel.run("print('seen')").text == "seen\n"
+
+
 def test_future_imports_of_the_code_do_not_change_the_persons_cells(kernel: Wire) -> None:
     execute(kernel, "from __future__ import annotations", keep=True)
     assert kernel.run("def f(x: int): pass\nprint(f.__annotations__)").text == "{'x': <class 'int'>}\n"

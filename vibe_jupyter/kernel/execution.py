@@ -264,6 +264,7 @@ class CodeRunner:
         shell, hook = self._shell, self._shell.displayhook
         compiler, pager = shell.compile, shell.hooks["show_in_pager"]
         outer_result, outer_flags = hook.exec_result, compiler.flags
+        streams = sys.stdout, sys.stderr
         payloads = list(shell.payload_manager.read_payload())
         changes: list[tuple[object, str, object]] = [
             # The display hook would look for the `;` in the last cell stored, which is the one around us.
@@ -286,6 +287,8 @@ class CodeRunner:
                 shell.hooks["show_in_pager"] = _page_as_output
                 yield
             finally:
+                # Of a kernel, `sys.__stdout__` is no way back: nothing that is printed there reaches a cell.
+                sys.stdout, sys.stderr = streams
                 shell.hooks["show_in_pager"] = pager
                 hook.exec_result, compiler.flags = outer_result, outer_flags
                 # ipykernel 7.4 fails the outer cell for an error in a display, also for one of ours.
