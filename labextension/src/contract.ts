@@ -9,7 +9,7 @@ export type CellKind = "code" | "markdown" | "raw";
 export type CellEdit = SetSource | InsertCell | DeleteCells | MoveCells;
 export type Command = Approve | Reject | Answer | Interrupt;
 export type PartKind = "prose" | "tail" | "step" | "card" | "notice" | "error" | "foot";
-export type FromPage = ViewLoaded | ViewAlive | ViewDecision;
+export type FromPage = ViewLoaded | ViewAlive | ViewGone | ViewDecision;
 export type ToPage = ViewSnapshot | ViewPatches | ViewOver;
 export type FromForm = FormAlive | ModelsWanted | ConnectWanted | DemoWanted | FormCancelled;
 export type ToForm = FormContents | ModelsListed | StepTested | ConnectEnded;
@@ -126,6 +126,11 @@ export interface ViewLoaded {
 /** A view was drawn and knows nothing yet. */
 export interface ViewAlive {
   type: "alive";
+}
+
+/** The output that the view was drawn over is no more: the user cleared it. */
+export interface ViewGone {
+  type: "gone";
 }
 
 /** The user pressed something. */

@@ -191,18 +191,39 @@ def test_a_card_whose_cell_was_deleted_is_named_in_the_toolbar_which_ends_its_ru
     book.front(PROMPT)
     lab.page.keyboard.press("d")
     lab.page.keyboard.press("d")
-    expect(chip).to_contain_text("Vibe waits in a deleted cell")
+    expect(chip).to_contain_text("Vibe waits in a cell that is gone")
     lab.page.keyboard.press("z")
     expect(chip).to_contain_text("Vibe needs your approval")
     expect(book.card("Edit and run cell")).to_be_visible()
     book.front(PROMPT)
     lab.page.keyboard.press("d")
     lab.page.keyboard.press("d")
-    chip.filter(has_text="Vibe waits in a deleted cell").click()
+    chip.filter(has_text="Vibe waits in a cell that is gone").click()
     expect(chip).to_be_hidden()
     lab.wait_until_idle()
     assert book.sources()[1:] == ["here = 1"]
     assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("command", ["notebook:clear-all-cell-outputs", further("notebook:clear-cell-output")])
+def test_a_card_comes_back_when_the_outputs_are_cleared_and_the_answer_stands_there(
+    lab: Lab, model: ScriptedModel, command: str
+) -> None:
+    book = open_prompt(lab, model, "print('as it was')")
+    model.will_reply(call("edit_cell", cell=book.ids[2], source="print('changed')", run=True), say("All well."))
+    book.run(0, PROMPT)
+    card = book.card("Edit and run cell")
+    expect(card).to_be_visible()
+    card.evaluate("card => { card.dataset.before = ''; }")
+    book.front(PROMPT)
+    book.command(command)
+    expect(card).to_be_visible()
+    expect(card).not_to_have_attribute("data-before", "")
+    book.allow("Edit and run cell")
+    book.over()
+    assert book.text(2) == "changed\n"
+    assert [list(output["data"]) for output in book.outputs(PROMPT)] == [["text/html", "text/plain"]]
+    expect(book.output(PROMPT)).to_contain_text("All well.")
 
 
 @pytest.mark.parametrize("how", ["killed", further("restarted")])

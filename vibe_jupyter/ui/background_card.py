@@ -13,7 +13,7 @@ from vibe_jupyter.protocol import Approve, DecidedBy, Event, MimeBundle, Reject
 from vibe_jupyter.ui.cards import card_button
 from vibe_jupyter.ui.front_end import Handled, Send
 from vibe_jupyter.ui.markup import NOTHING, html_element, inert_text
-from vibe_jupyter.ui.page import FOOT, FromPage, PageChannel, ShownView, ViewAlive, ViewLoaded, ViewPart
+from vibe_jupyter.ui.page import FOOT, FromPage, PageChannel, ShownView, ViewAlive, ViewGone, ViewLoaded, ViewPart
 from vibe_jupyter.ui.status_line import StatusLine, foot_html
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
@@ -82,7 +82,7 @@ class BackgroundCard:
         return _InItsPlace(transcript, handled=self._handled, channel=self._channel, drawn=self._drawn)
 
     def _hear_page(self, message: FromPage, _by: DecidedBy) -> None:
-        if isinstance(message, ViewLoaded):
+        if isinstance(message, ViewLoaded | ViewGone):  # cleared, it is not put into a cell that has ended
             return
         if isinstance(message, ViewAlive):
             self._drawn.set()

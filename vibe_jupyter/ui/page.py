@@ -174,6 +174,12 @@ class ViewAlive(Value):
     type: Literal["alive"]
 
 
+class ViewGone(Value):
+    """The output that the view was drawn over is no more: the user cleared it."""
+
+    type: Literal["gone"]
+
+
 class ViewDecision(Value):
     """The user pressed something."""
 
@@ -181,7 +187,7 @@ class ViewDecision(Value):
     command: Command
 
 
-FromPage = ViewLoaded | ViewAlive | ViewDecision
+FromPage = ViewLoaded | ViewAlive | ViewGone | ViewDecision
 _FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(Annotated[FromPage, Field(discriminator="type")])
 
 

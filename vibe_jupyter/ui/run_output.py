@@ -81,6 +81,8 @@ class RunOutput:
         """What each piece holds."""
         self._known: dict[int, KeptPiece] = {}
         """What the pages were told that a piece holds, by its place."""
+        self._cell: Any = None
+        """The request of the cell it stands in."""
         self._widget: Mapping[str, Any] = {}
         """What makes a page draw the widget; empty where none needs to be told."""
 
@@ -97,6 +99,7 @@ class RunOutput:
     def put(self, held: MimeBundle) -> None:
         """Show it in the cell that runs now. Main thread."""
         self._held = [KeptPiece(held)]
+        self._cell = getattr(_publisher(), "parent_header", None)
         display(self._bundle(0), raw=True, display_id=self.display_id)
 
     def divide(self) -> None:
@@ -112,6 +115,15 @@ class RunOutput:
         del self._pieces[1:]
         del self._held[1:]
         self.renew()
+
+    def put_again(self) -> None:
+        """Show all in one piece in its cell, whose outputs the user cleared. From any thread."""
+        for piece in self._pieces:
+            _publish_update(NO_PIECE, piece)
+        self._pieces = [secrets.token_hex(8)]
+        del self._held[1:]
+        self.renew()
+        _publish("display_data", self._bundle(0), self.display_id, self._cell)
 
     def move_here(self) -> None:
         """Show it, as long as it is in one piece, in the cell that runs now, and nowhere else. Main thread."""
@@ -167,11 +179,17 @@ def marked(view_id: str, held: MimeBundle, *, step: str = "") -> MimeBundle:
 
 def _publish_update(bundle: MimeBundle, display_id: str) -> None:
     """`update_display` without waiting for what was printed, which a thread other than the main one must not do."""
-    publisher: Any = InteractiveShell.instance().display_pub
+    _publish("update_display_data", bundle, display_id, _publisher().parent_header)
+
+
+def _publish(kind: str, bundle: MimeBundle, display_id: str, parent: object) -> None:
+    publisher = _publisher()
     content = {"data": bundle, "metadata": {}, "transient": {"display_id": display_id}}
-    publisher.session.send(
-        publisher.pub_socket, "update_display_data", content, parent=publisher.parent_header, ident=publisher.topic
-    )
+    publisher.session.send(publisher.pub_socket, kind, content, parent=parent, ident=publisher.topic)
+
+
+def _publisher() -> Any:
+    return InteractiveShell.instance().display_pub
 
 
 def output_metadata(

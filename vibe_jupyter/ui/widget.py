@@ -38,7 +38,7 @@ from vibe_jupyter.protocol import (
     ToolProgress,
 )
 from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Handled, Metadata, Send
-from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive, ViewLoaded
+from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive, ViewGone, ViewLoaded
 from vibe_jupyter.ui.run_output import NO_PIECE
 from vibe_jupyter.ui.transcript import Transcript
 
@@ -166,9 +166,11 @@ class WidgetFrontEnd:
         if output is not None and len(output.marks) > self._transcript.ends.pieces:  # else they were joined meanwhile
             self._transcript.divide(call_id)
 
-    def _join_pieces(self) -> None:
-        if self._page.output is not None:
-            self._page.output.join()
+    def _join_pieces(self, *, again: bool = False) -> None:
+        """All goes into one piece: into the first, or `again` into the cell, whose outputs the user cleared."""
+        output = self._page.output
+        if output is not None:
+            _ = output.put_again() if again else output.join()
             self._transcript.ends.steps.clear()
             self._page.hold(self._transcript.held_pieces)
 
@@ -197,6 +199,9 @@ class WidgetFrontEnd:
                 if self._page.output is not None:
                     self._page.output.renew()
                 self._page.hold(self._transcript.held_pieces)  # a page that was reloaded has nothing yet
+            return
+        if isinstance(message, ViewGone):
+            self._join_pieces(again=True)
             return
         command = message.command
         if self._send is None:

@@ -36,10 +36,10 @@ export class ApprovalGuide {
     const cards = waitingCards(this.#panel);
     const isStray = this.#strays.wait && cards.length === 0;
     const isForm = cards.length > 0 && cards.every(({ kind }) => kind === "connect");
-    this.#label.textContent = isStray ? this.#words.__("Vibe waits in a deleted cell")
+    this.#label.textContent = isStray ? this.#words.__("Vibe waits in a cell that is gone")
       : isForm ? this.#words.__("Vibe needs a model") : this.#words.__("Vibe needs your approval");
     this.#key.textContent = isStray ? this.#words.__("Stop") : "F8";
-    this.#chip.node.title = isStray ? this.#words.__("Stops the run. To answer it, undo that the cell was deleted.") : "";
+    this.#chip.node.title = isStray ? this.#words.__("Stops the run. Undo brings a deleted cell back.") : "";
     this.#chip.setHidden(cards.length === 0 && !isStray);
     badge(this.#panel.title, cards.length > 0 || isStray);
     markProposals(this.#panel, this.#words);

@@ -34,6 +34,7 @@ function initialize({ model }: { model: Model }): () => void {
   const places = new Places({
     id: model.get("view_id") as string,
     ask: () => { model.send({ type: "alive" } satisfies FromPage); },
+    lost: () => { model.send({ type: "gone" } satisfies FromPage); },
     draw: (host, shadow, before) => draw(model, host, shadow, before, latest),
   }, gone);
   const listen = (message: ToPage): void => {

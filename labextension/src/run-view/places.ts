@@ -8,11 +8,14 @@ const OUTPUTS_OF = "vibe-outputs-of-";
 const AFTER = "vibe-after";
 
 const GONE_AFTER = 100; // ms in which a front end renews an output
+const LOST_AFTER = 400; // ms more, since a front end may be slow to draw what is long
 
 interface Run {
   id: string;
   /** Ask the kernel for a snapshot; throws where there is no kernel any more. */
   ask: () => void;
+  /** Say that the output is no more which it was drawn over; throws as `ask` does. */
+  lost: () => void;
   /** Draw the view into a shadow tree, in front of one of its elements; gives what takes it away again. */
   draw: (host: HTMLElement, shadow: ShadowRoot, before: Element) => () => void;
 }
@@ -50,7 +53,7 @@ export class Places {
         align(host, marks);
       } else if (!this.#asked.has(host)) {
         this.#asked.add(host);
-        this.#ask();
+        this.#tell(this.#run.ask);
       }
     }
     if (Array.from(this.#covered.keys()).some((host) => host.isConnected && !found.has(host))) {
@@ -69,9 +72,9 @@ export class Places {
     this.look();
   }
 
-  #ask(): void {
+  #tell(what: () => void): void {
     try {
-      this.#run.ask();
+      what();
     } catch {
       this.#gone.abort();
     }
@@ -93,7 +96,15 @@ export class Places {
       if (host.isConnected && !found.has(host)) {
         this.#covered.delete(host);
         uncover();
+        setTimeout(() => { this.#lose(host); }, LOST_AFTER);
       }
+    }
+  }
+
+  /** Nothing has come in the place of what the user cleared. */
+  #lose(host: HTMLElement): void {
+    if (!this.#gone.signal.aborted && host.isConnected && this.#found().size === 0) {
+      this.#tell(this.#run.lost);
     }
   }
 
