@@ -75,6 +75,13 @@ test("a display is updated where it stands, the recovered view too", () => {
   assert.deepEqual(texts(), ["kept form", "second"]);
 });
 
+test("a display is updated whichever cell says so", () => {
+  const { recovery, hear, texts } = reloaded();
+  recovery.show({ "text/plain": "view" }, "view");
+  hear("update_display_data", shown("so far", "view"), "the request of a cell that the run has run");
+  assert.deepEqual(texts(), ["so far"]);
+});
+
 test("outputs are cleared at once, or with the next one if the cell says so", () => {
   const { hear, texts } = reloaded();
   hear("display_data", shown("first", "one"));

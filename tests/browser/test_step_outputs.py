@@ -156,3 +156,23 @@ def test_a_page_that_is_reloaded_in_mid_run_keeps_all_that_was_said(lab: Lab, mo
     )
     expect(output.get_by_text("Done")).to_have_count(1)
     expect(output.get_by_text("Not finished")).to_have_count(0)
+
+
+@pytest.mark.matrix
+def test_a_page_that_is_reloaded_while_the_agent_runs_a_cell_holds_what_was_said(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    book = open_prompt(lab, model, "print('begun')\nwhile True: pass", options="--yes=run_cells")
+    model.will_reply(answer("Now I run it.", [call("run_cells", cells=[book.ids[2]])]))
+    book.run(0, PROMPT)
+    book.wait_for_text(2, "begun\n")
+    lab.show(lab.save(), runs=True)
+    again = NotebookPage(lab, book.path)
+    # At once it shows what was saved. The kernel then has it shown again, and saved it would be lost without the words.
+    expect(again.cell(PROMPT).locator(".jp-InputPrompt").first).to_have_text("[*]:")
+    expect(again.output(PROMPT).get_by_text("Not finished", exact=True)).to_be_visible()
+    saved = lab.save().read_text(encoding="utf-8")
+    assert "Now I run it." in saved
+    lab.interrupt()
+    again.over()
+    lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]

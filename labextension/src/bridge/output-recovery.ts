@@ -45,6 +45,10 @@ export class OutputRecovery implements IDisposable {
       this.dispose();
       return;
     }
+    if (KernelMessage.isUpdateDisplayDataMsg(message)) {
+      this.#update(message); // whichever cell it comes from, such as one that the run is about to run
+      return;
+    }
     if ((message.parent_header as { msg_id?: string }).msg_id !== this.#request) {
       return;
     }
@@ -54,8 +58,6 @@ export class OutputRecovery implements IDisposable {
       }
     } else if (KernelMessage.isClearOutputMsg(message)) {
       this.#clear(message.content.wait);
-    } else if (KernelMessage.isUpdateDisplayDataMsg(message)) {
-      this.#update(message);
     } else if (KernelMessage.isStreamMsg(message) || KernelMessage.isErrorMsg(message)) {
       this.#add({ output_type: message.header.msg_type, ...message.content }, null);
     } else if (KernelMessage.isDisplayDataMsg(message) || KernelMessage.isExecuteResultMsg(message)) {
