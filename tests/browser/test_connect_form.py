@@ -83,6 +83,16 @@ def test_a_prompt_without_a_model_is_sent_after_one_click_where_a_local_server_i
     assert 'provider = "llamacpp"' in (tmp_path / "config.toml").read_text(encoding="utf-8")
 
 
+def test_a_prompt_that_is_run_again_while_its_form_is_open_runs(book: Lab, model: ScriptedModel) -> None:
+    model.will_reply(say("Good morning."))
+    book.run(PROMPT)
+    expect(form(book, PROMPT)).to_be_visible()
+    book.write(PROMPT, f"%%vibe --model scripted@{model.url}\nsay hello")  # a model was named by hand
+    book.run(PROMPT)
+    expect(book.output(PROMPT).get_by_text("Good morning.")).to_be_visible()
+    book.wait_until_idle()
+
+
 def test_a_wrong_key_leads_back_to_the_form_and_no_key_is_kept_but_where_the_user_says(
     book: Lab, model: ScriptedModel, tmp_path: Path
 ) -> None:

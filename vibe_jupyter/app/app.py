@@ -424,6 +424,11 @@ class App:
             self._runs_again = self._runs_again or (self._notebook is not None and self._notebook.runs_in(cell))
             if says_stop or self._runs_again:
                 self._run_view.run.send(Interrupt())
+        elif self._notebook is not None and self.connect_form.is_open:
+            self._notebook.begin()
+            if self._notebook.runs_in(cell):
+                self._runs_again = True
+                self.connect_form.call_off()
         return False
 
     def _page_answers(self) -> bool:

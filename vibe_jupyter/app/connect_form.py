@@ -13,6 +13,7 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import MissingModel, ModelError
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.options import Options
+from vibe_jupyter.protocol import Usage
 from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class ConnectForm:
         self._parts = parts
         self._shown: ShownForm | None = None
         """The form that is open."""
+        self._is_called_off = False
 
     def until_connected(
         self, failed: "Reply | MissingModel", run: Callable[[Options], RunSteps], options: Options
@@ -76,6 +78,8 @@ class ConnectForm:
         while True:
             if isinstance(failed, MissingModel):
                 end = self.show(str(failed), runs_cell=True)
+                if self._is_called_off:
+                    return Reply(text="", reason="interrupted", usage=Usage(), turns=0, seconds=0.0)
                 if end is None:
                     raise failed
                 if not end.connected:
@@ -85,6 +89,8 @@ class ConnectForm:
                 if refusal is None or refusal.kind not in _CONNECT_AGAIN:
                     return failed
                 end = self.show(str(refusal), runs_cell=True)
+                if self._is_called_off:
+                    return failed.model_copy(update={"reason": "interrupted"})
                 if end is None or not end.connected:
                     return failed
             options = options._replace(model=None)
@@ -100,6 +106,7 @@ class ConnectForm:
             reason: why a model is needed; empty where the user asked for the form.
             runs_cell: whether the prompt of the cell is sent then.
         """
+        self._is_called_off = False
         if not self._host.has_kernel or not self._host.attended:
             return None
         with without_working_folder():
@@ -120,6 +127,16 @@ class ConnectForm:
             task.cancel()
             shown.page.close(_CHOOSE if end is None else end.text)
         return end
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for the user."""
+        return self._shown is not None
+
+    def call_off(self) -> None:
+        """Its cell was run again, which took it away: end for the sake of the run that waits. Main thread."""
+        self._is_called_off = True
+        self.page_loaded()
 
     def page_loaded(self) -> None:
         """A page was reloaded, and a form that it showed is gone. Any thread."""
