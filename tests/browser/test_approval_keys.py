@@ -104,6 +104,23 @@ def test_f8_and_shift_f8_go_round_all_cards_and_a_decision_leads_to_the_next(lab
     lab.wait_for_count_above(VIBE, None)
 
 
+def test_the_mark_in_the_toolbar_shows_a_card_again_that_is_collapsed(
+    lab: Lab, model: ScriptedModel, hidden_by: str
+) -> None:
+    model.will_reply(answer(calls=[call("run_code", code="x = 1", keep=True)]))
+    view, page = begin(lab, model), lab.page
+    card = page.locator("[data-vibe-approval]")
+    expect(view.locator("[data-vibe-approval]")).to_be_visible()
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.widgets[1].outputHidden = true; }")
+    expect(card.filter(visible=True)).to_have_count(0)
+    expect(page.locator(".vibe-approval-chip")).to_have_text("Vibe needs your approvalF8")
+    page.locator(".vibe-approval-chip").click()
+    expect(card).to_be_visible()
+    wait_until(page, f"() => ({FOCUSED})() !== null")
+    lab.interrupt()
+    lab.wait_until_idle()
+
+
 @pytest.mark.matrix
 def test_a_card_that_waits_while_the_page_is_hidden_is_notified_once(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(answer(calls=[call("run_code", code="x = 1")]), "Done.")

@@ -1,4 +1,4 @@
-import type { NotebookPanel } from "@jupyterlab/notebook";
+import { NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 import { Widget } from "@lumino/widgets";
 
@@ -34,21 +34,26 @@ export class ApprovalGuide {
   /** Say in toolbar, tab and cells that a card waits, or the form that connects a model. */
   refresh(): void {
     const cards = waitingCards(this.#panel);
-    const isStray = this.#strays.wait && cards.length === 0;
+    const isStray = this.#strays.wait && !this.waits; // in this order: the one takes note of the views there are
     const isForm = cards.length > 0 && cards.every(({ kind }) => kind === "connect");
     this.#label.textContent = isStray ? this.#words.__("Vibe waits in a cell that is gone")
       : isForm ? this.#words.__("Vibe needs a model") : this.#words.__("Vibe needs your approval");
     this.#key.textContent = isStray ? this.#words.__("Stop") : "F8";
     this.#chip.node.title = isStray ? this.#words.__("Stops the run. Undo brings a deleted cell back.") : "";
-    this.#chip.setHidden(cards.length === 0 && !isStray);
-    badge(this.#panel.title, cards.length > 0 || isStray);
+    this.#chip.setHidden(!this.waits && !isStray);
+    badge(this.#panel.title, this.waits || isStray);
     markProposals(this.#panel, this.#words);
   }
 
+  /** Whether a card waits that can be answered. */
+  get waits(): boolean {
+    return waitingCards(this.#panel).length > 0 || this.#strays.areHidden;
+  }
+
   #press(): void {
-    if (waitingCards(this.#panel).length > 0) {
+    if (this.waits) {
       void this.go(1);
-    } else {
+    } else if (this.#strays.wait) {
       void this.#panel.sessionContext.session?.kernel?.interrupt();
     }
   }
@@ -59,6 +64,7 @@ export class ApprovalGuide {
    * @param isOnTheWay whether it comes from a card that was just decided, so that where the user was before stays known.
    */
   async go(step: 1 | -1, isOnTheWay = false): Promise<boolean> {
+    this.#strays.reveal();
     const cards = waitingCards(this.#panel);
     const from = cards.find(({ hasFocus }) => hasFocus)?.id ?? null;
     const id = neighbour(cards.map((card) => card.id), from, step);
@@ -69,6 +75,9 @@ export class ApprovalGuide {
     const { content } = this.#panel;
     if (from === null && !isOnTheWay) {
       this.#home = { index: content.activeCellIndex, mode: content.mode };
+    }
+    if (card.cell.isHidden) { // below a heading that is collapsed
+      NotebookActions.expandParent(card.cell, content);
     }
     if (!card.host.isConnected) {
       await content.scrollToCell(card.cell);

@@ -53,7 +53,7 @@ function addCommands(
     const command = `vibe-jupyter:${name}`;
     app.commands.addCommand(command, {
       label,
-      isEnabled: () => tracker.currentWidget !== null && waitingCards(tracker.currentWidget).length > 0,
+      isEnabled: () => tracker.currentWidget !== null && guides.get(tracker.currentWidget)?.waits === true,
       execute: () => {
         const panel = tracker.currentWidget;
         if (panel === null) {
