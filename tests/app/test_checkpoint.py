@@ -1,5 +1,6 @@
 """`checkpoint`: states of cells and files before each run, compared and restored by the agent."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -83,7 +84,9 @@ def test_states_are_listed_and_compared_unasked_and_restored_when_the_user_allow
 def test_variables_are_as_before_a_run_and_undo_takes_that_back(session: Session) -> None:
     page = ClickedPage(session.wire, "own_cell = 1")
     session.wire.run("parts = {'a': [1]}; alias = parts['a']; base = open('base.txt', 'w')")
-    (session.folder / "mine.txt").write_text("not the agent's\n", encoding="utf-8")
+    mine = session.folder / "mine.txt"
+    mine.write_text("not the agent's\n", encoding="utf-8")
+    os.utime(mine, times=(0, 0))  # long before the runs
     state = "print(parts, alias, 'made' in globals())"
     writes = "open('by_code.csv', 'w').close()"
     for code in ("parts['a'].append(2); made = 5; base.flush()", f"parts['b'] = made; alias.append(3); {writes}"):

@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.arming import READ
 from tests.browser.lab import Lab
 from tests.browser.ready import wait_until
+from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.browser
@@ -27,6 +28,13 @@ HIDE = """hidden => {
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
 
+COLLAPSE_OUTPUT = "() => { window.jupyterapp.shell.currentWidget.content.widgets[1].outputHidden = true; }"
+ADD_HEADING = """() => {
+  const { content } = window.jupyterapp.shell.currentWidget;
+  content.model.sharedModel.insertCell(0, { cell_type: "markdown", source: "# Part" });
+}"""
+HAS_HEADING = "() => window.jupyterapp.shell.currentWidget.content.widgets[0].headingInfo?.level === 1"
+COLLAPSE_HEADINGS = "() => window.jupyterapp.commands.execute('notebook:collapse-all-headings')"
 RENAME = "async title => { document.title = title; await null; return document.title; }"
 """Writes another title, as JupyterLab does when it saves a notebook; what it is as soon as all have heard of it."""
 
@@ -104,6 +112,7 @@ def test_f8_and_shift_f8_go_round_all_cards_and_a_decision_leads_to_the_next(lab
     lab.wait_for_count_above(VIBE, None)
 
 
+@pytest.mark.parametrize("hidden_by", ["its output", further("a heading")])
 def test_the_mark_in_the_toolbar_shows_a_card_again_that_is_collapsed(
     lab: Lab, model: ScriptedModel, hidden_by: str
 ) -> None:
@@ -111,7 +120,12 @@ def test_the_mark_in_the_toolbar_shows_a_card_again_that_is_collapsed(
     view, page = begin(lab, model), lab.page
     card = page.locator("[data-vibe-approval]")
     expect(view.locator("[data-vibe-approval]")).to_be_visible()
-    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.widgets[1].outputHidden = true; }")
+    if hidden_by == "its output":
+        page.evaluate(COLLAPSE_OUTPUT)
+    else:
+        page.evaluate(ADD_HEADING)
+        wait_until(page, HAS_HEADING)
+        page.evaluate(COLLAPSE_HEADINGS)
     expect(card.filter(visible=True)).to_have_count(0)
     expect(page.locator(".vibe-approval-chip")).to_have_text("Vibe needs your approvalF8")
     page.locator(".vibe-approval-chip").click()

@@ -170,7 +170,10 @@ class WidgetFrontEnd:
         """All goes into one piece: into the first, or `again` into the cell, whose outputs the user cleared."""
         output = self._page.output
         if output is not None:
-            _ = output.put_again() if again else output.join()
+            if again:
+                output.put_again()
+            else:
+                output.join()
             self._transcript.ends.steps.clear()
             self._page.hold(self._transcript.held_pieces)
 
