@@ -19,6 +19,7 @@ REASONS: Final = {
     r"this file system has no attributes": "there are none to keep",
     r"no extended attributes here": "there are none to keep",
     r"only Linux exchanges two names at once": "the race needs it; every other system opens files in the same way",
+    r"this OpenBLAS hides the number of its threads": "its idle threads cost a copy some 30 ms; others are tested",
     r"looks into /proc": "only Linux has it",
     r"only Linux holds a process at its end": "what it waits for is the same code everywhere",
     r"no sandbox on this machine": "there everything asks, which is tested everywhere",

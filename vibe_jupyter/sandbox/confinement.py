@@ -26,8 +26,8 @@ from vibe_jupyter.sandbox.system_calls import (
 MOST_DESCRIPTORS: Final = 4_096
 _FIRST_TO_GO: Final = "1000"
 """When memory is short, the system ends the copy before anything else."""
-_ADDRESS_SPACE: Final = 1 << 30
-"""Bytes of address space beyond the memory a copy may have: stacks of threads and libraries take room, not memory."""
+_ROOM: Final = 1 << 30
+"""Bytes that a copy may ask for beyond the memory it may have: stacks of threads take room, not memory."""
 _SIGNALS: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD),
     *(signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2),
@@ -107,14 +107,15 @@ def _lay_over_project(confinement: Confinement, rules: PathRules) -> ProjectOver
 
 
 def _limit_resources(confinement: Confinement, overlay: ProjectOverlay | None) -> None:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    address_space = pages * resource.getpagesize() + confinement.memory + _ADDRESS_SPACE
+    # Not the whole address space: the libraries of CUDA that torch loads take 5 GB of it, and a file that is mapped more.
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+    data = pages * resource.getpagesize() + confinement.memory + _ROOM
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     for limit, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0 if overlay is None else overlay.room),
         (resource.RLIMIT_NOFILE, MOST_DESCRIPTORS),
         (resource.RLIMIT_CPU, int(confinement.seconds) + 2),
-        (resource.RLIMIT_AS, address_space),
+        (resource.RLIMIT_DATA, data),
     ):
         limit_resource(limit, value)
