@@ -341,7 +341,7 @@ def test_limits_hold_in_a_subagent_and_a_long_answer_is_cut(session: Session, ca
     cell = session.run("%vibe --yes=task go")
     assert len(cast.of_subagents) == 1
     assert not {"task", "ask_user_question"} & tools(cast.of_subagents[0])
-    assert "(interrupted after 1 turn)" in results(session)[0]
+    assert "(interrupted after 1 turn by its limit of turns)" in results(session)[0]
     assert re.search(r"interrupted after 1 turn\b", session.html(cell))
     assert len(results(session)[0]) < 8_000
     assert "characters" in results(session)[0]
@@ -376,7 +376,7 @@ def test_what_a_subagent_costs_counts_in_the_run_that_called_it(session: Session
     with file(session.folder / "vibe" / "agents" / "cheap.toml", 'agent_type = "subagent"\nmax_price = 0.5\n'):
         cast.delegates(("cheap", "look"))
         session.run("%vibe --model=dear --max-price=0 --yes=task go")
-    assert results(session)[0].startswith("(interrupted after 0 turns")
+    assert results(session)[0].startswith("(interrupted after 0 turns by its limit of the price")
 
     session.run("%vibe reset")
     session.model.requests.clear()

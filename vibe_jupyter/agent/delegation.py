@@ -6,7 +6,7 @@ cards; the caller's history gets its answer alone.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from vibe_jupyter.agent.agent import Subagent
@@ -18,6 +18,7 @@ from vibe_jupyter.protocol import (
     ApprovalResolved,
     AssistantMessage,
     Event,
+    FinishReason,
     Headline,
     MessageAdded,
     Notice,
@@ -115,6 +116,12 @@ class NestedRun(Run):
         return f"{self._call_id}/{call_id}"
 
 
+_LIMITS: Final[Mapping[FinishReason, str]] = {
+    "turn_limit": "turns",
+    "price_limit": "the price",
+    "token_limit": "tokens",
+    "time_limit": "time",
+}
 Work = Callable[[Subagent, RunTerms, NestedRun, str, str], Awaitable[None]]
 """Takes a sub-agent's run to its end: who works, what holds, the run, the name of its journal, and the task."""
 
@@ -146,4 +153,5 @@ def _report(nested: NestedRun) -> SubagentReport:
         completed=ended is not None and ended.reason == "stop",
         cost=ended.cost if ended is not None else None,
         error=ended.error if ended is not None else "",
+        limit=_LIMITS.get(ended.reason, "") if ended is not None else "",
     )

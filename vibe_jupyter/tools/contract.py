@@ -110,6 +110,8 @@ class SubagentReport(NamedTuple):
     cost: float | None = None
     """US dollars; None where the prices of its model are not known."""
     error: str = ""
+    limit: str = ""
+    """What ended it, where a limit did, such as ``turns``."""
 
 
 class Delegate(Protocol):

@@ -58,6 +58,7 @@ class TaskTool:
         report = await context.delegate(args.agent, args.task)
         turns = f"{report.turns_used} turn{'' if report.turns_used == 1 else 's'}"
         ended = f"completed in {turns}" if report.completed else f"interrupted after {turns}"
+        ended += f" by its limit of {report.limit}" if report.limit else ""
         cost = "" if report.cost is None else f", ${report.cost:.4f}"
         lines = [head_and_tail(report.response, RESPONSE_LIMIT), f"({ended}{cost})"]
         if report.error:
