@@ -214,6 +214,14 @@ def test_a_cell_deleted_while_its_card_waits_is_said_to_be_gone_and_nothing_is_d
 
 
 @pytest.mark.requirement("permission.approve.session")
+def test_nobody_is_asked_about_code_that_cannot_be_parsed(shared_session: Session, page: ClickedPage) -> None:
+    shared_session.model.will_reply(call("run_code", code="x = (1", keep=True), say("I see."))
+    cell = prompt(page, "%%vibe\nkeep it")
+    end(page, cell)
+    (told,) = shared_session.model.requests[-1].tool_results
+    assert told == "Nothing was done: SyntaxError in line 1: '(' was never closed: x = (1"
+
+
 def test_a_grant_for_edits_does_not_let_cells_run(shared_session: Session, page: ClickedPage) -> None:
     mine = page.add("ran = False")
     shared_session.model.will_reply(

@@ -212,6 +212,11 @@ class CodeRunner:
         self._kernel = None if in_copy else cast(IPythonKernel | None, getattr(shell, "kernel", None))
         self._pump = pump
 
+    @property
+    def shell(self) -> object:
+        """IPython's, in which it runs."""
+        return self._shell
+
     def run(
         self,
         code: str,

@@ -107,7 +107,7 @@ def _lay_over_project(confinement: Confinement, rules: PathRules) -> ProjectOver
 
 
 def _limit_resources(confinement: Confinement, overlay: ProjectOverlay | None) -> None:
-    # Not the whole address space: the libraries of CUDA that torch loads take 5 GB of it, and a file that is mapped more.
+    # Not the whole address space: of that the libraries that torch loads take gigabytes, and files that are mapped.
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     data = pages * resource.getpagesize() + confinement.memory + _ROOM
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -16,6 +16,7 @@ from vibe_jupyter.notebook.access import CellAccess, RowChanges, no_row_changes
 from vibe_jupyter.notebook.addresses import Selected, in_order, is_group, nearest_cell
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing
+from vibe_jupyter.notebook.code_syntax import syntax_fault
 from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.notebook.tools.cell_report import (
@@ -180,8 +181,10 @@ class RunCodeTool:
         return (Resource(kind="code", value=args.code, access="execute"),)
 
     async def precheck(self, args: RunCodeArgs) -> None:
-        """Before the user is asked: the code starts no other run."""
+        """Before the user is asked: the code starts no other run, and can begin at all."""
         must_be_no_prompt("this code", args.code)
+        if fault := syntax_fault(args.code, self._runner.shell):
+            raise NothingDone(f"Nothing was done: {fault}")
 
     async def run(self, args: RunCodeArgs, context: ToolContext) -> ToolResult:
         must_be_no_prompt("this code", args.code)
