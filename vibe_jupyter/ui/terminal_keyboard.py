@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from vibe_jupyter.ui.terminal_style import Ink, TerminalStyle
@@ -47,7 +47,8 @@ class TerminalKeyboard:
             for each in {key, key.upper()}:
                 binding.add(each, eager=True)(_key_answer(key, word))
         _forget_typed()
-        return str(_ask_key(self._painted_text(question, "strong"), key_bindings=binding))
+        # Once more right before it is drawn: whoever types on meanwhile answers nothing that is not there.
+        return str(_ask_key(self._painted_text(question, "strong"), before_drawn=_forget_typed, key_bindings=binding))
 
     def edit(self, text: str) -> str:
         """The text as the user leaves it.
@@ -80,8 +81,15 @@ def _key_answer(key: str, word: str) -> Any:
     return chosen
 
 
-def _ask_key(message: object, **options: Any) -> Any:
+def _ask_key(message: object, *, before_drawn: Callable[[], None] | None = None, **options: Any) -> Any:
     session = importlib.import_module("prompt_toolkit").PromptSession()
+
+    def draw(_app: object) -> None:
+        session.app.before_render -= draw
+        if before_drawn is not None:
+            before_drawn()
+
+    session.app.before_render += draw
     try:
         return session.prompt(message, **options)
     except KeyboardInterrupt:
