@@ -144,11 +144,6 @@ class MiddlewareChain:
         await self._warn(f"The middleware {type(one).__name__} {what}. It is left out of this run.")
 
 
-def note_part(note: str) -> TextPart:
-    """What the model is sent of a middleware's words."""
-    return TextPart(text=note)
-
-
 def _problem_with(verdict: object) -> str:
     """What is wrong with what foreign code returned; empty where nothing is."""
     match verdict:

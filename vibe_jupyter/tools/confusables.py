@@ -86,11 +86,6 @@ def escape_lookalikes(text: str) -> str:
     return text if text.isascii() else _SEGMENT.sub(_written_out, text)
 
 
-def has_lookalikes(text: str) -> bool:
-    """Whether `escape_lookalikes` would write something out."""
-    return escape_lookalikes(text) != text
-
-
 def without_lookalikes(preview: Preview) -> Preview:
     """The same with such letters written out: for showing, never for running."""
     return preview.model_copy(update={"text": escape_lookalikes(preview.text), "note": escape_lookalikes(preview.note)})

@@ -79,11 +79,6 @@ class TrackedFile(NamedTuple):
     inode: int
     size: int
 
-    @property
-    def is_submodule(self) -> bool:
-        """Whether it is another repository."""
-        return self.mode == _GITLINK
-
     def is_as_listed(self, root: Path, written: int) -> bool:
         """Whether the file is untouched, so that a comparison with the index shows nothing of it.
 
