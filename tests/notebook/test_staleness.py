@@ -1,12 +1,15 @@
 """Which cells still show what the cells above them give: told by their code, and judged by running them."""
 
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
+from tests.kernel.matrix import ROOT, other_python
 from tests.notebook.notebook_runs import RECORDED, LiveNotebook, recorded_notebook
 from tests.notebook.planted_state import ALL, FRAME, PLANTED, Deed
+from tests.patience import patient
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.replay import Execution, Replay
@@ -224,6 +227,19 @@ def test_changes_in_place_are_read_from_the_code(source: str, changed: set[str])
 )
 def test_what_code_reads_is_read_from_its_scopes(source: str, reads: set[str]) -> None:
     assert {step.name for step in cell_names(source).steps if step.act is Act.READ} == reads
+
+
+@pytest.mark.matrix
+def test_a_type_alias_of_newer_pythons_is_bound_by_its_cell() -> None:
+    newer = other_python("3.12")
+    if newer is None:
+        pytest.skip("Python 3.12 is not installed here")
+    code = """
+from vibe_jupyter.notebook.cell_names import cell_names
+print(*[(step.act.name, step.name) for step in cell_names("type Row[T] = dict[str, T | Later]").steps])
+"""
+    run = [newer.python, "-c", code]
+    assert subprocess.check_output(run, cwd=ROOT, text=True, timeout=patient(60)) == "('BIND', 'Row')\n"
 
 
 @pytest.mark.parametrize(

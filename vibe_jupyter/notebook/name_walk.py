@@ -392,6 +392,12 @@ class StatementWalk(_Expressions):
         has_more = bool(node.bases or node.decorator_list or any(step.act is Act.READ for step in inner.steps))
         self._add(NameStep(Act.BIND, node.name, key="" if has_more else self._text(node), later=later))
 
+    def type_alias(self, node: ast.stmt) -> None:
+        """``type X = …``, whose right side is not evaluated before somebody asks for it."""
+        name = next(ast.iter_child_nodes(node))
+        if isinstance(name, ast.Name):
+            self._add(NameStep(Act.BIND, name.id, key=self._text(node)))
+
     def _text(self, node: ast.stmt) -> str:
         return "\n".join(self._lines[node.lineno - 1 : node.end_lineno])
 
@@ -518,4 +524,5 @@ _STATEMENTS: Final[dict[type[ast.stmt], Callable[..., None]]] = {
     ast.Return: StatementWalk.parts,
     ast.Assert: StatementWalk.parts,
     ast.Raise: StatementWalk.parts,
+    **{getattr(ast, kind): StatementWalk.type_alias for kind in ("TypeAlias",) if hasattr(ast, kind)},  # Python 3.12
 }
