@@ -134,6 +134,13 @@ async def test_what_it_wants_beyond_reading_is_refused_and_named_whatever_it_mak
     assert snapshot(project.parent) == before
 
 
+async def test_a_program_may_read_as_the_user_who_started_it_as_newer_versions_of_ncurses_do(project: Path) -> None:
+    code = "import ctypes, os; libc = ctypes.CDLL(None); libc.setfsuid(os.getuid()); libc.setfsgid(os.getgid())"
+    done = await run(project, f"{PYTHON} -c '{code}; print(open(\"data.csv\").readline())'")
+    assert isinstance(done, FinishedCommand), done
+    assert done.stdout.strip()
+
+
 async def test_the_environment_of_another_process_of_the_user_is_not_read(project: Path) -> None:
     with subprocess.Popen(["sleep", "100"], env={**os.environ, "TOKEN": "sesame"}) as other:
         try:

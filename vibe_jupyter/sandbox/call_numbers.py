@@ -127,6 +127,8 @@ _NUMBERS: Final[Mapping[str, tuple[int, int | None]]] = {
     "setresgid": (119, 149),
     "getresgid": (120, 150),
     "getpgid": (121, 155),
+    "setfsuid": (122, 151),
+    "setfsgid": (123, 152),
     "getsid": (124, 156),
     "capget": (125, 90),
     "capset": (126, 91),

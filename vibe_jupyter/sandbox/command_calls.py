@@ -61,7 +61,7 @@ HABITS: Final = {
             *("prctl", "sched_setaffinity", "mbind", "set_mempolicy", "ioprio_set", "perf_event_open"),
             *("sched_setattr", "seccomp", "memfd_create", "bpf", "userfaultfd", "mlock2"),
             *("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "map_shadow_stack"),
-            *("mseal",),
+            *("mseal", "setfsuid", "setfsgid"),
         ),
         errno.EPERM,
     ),
@@ -71,7 +71,8 @@ HABITS: Final = {
     "ioctl": errno.ENOTTY,
     "fcntl": errno.EINVAL,
 }
-"""What programs try, and do without where it fails: priorities, pinned memory and processors, marks on files."""
+"""What programs try, and do without where it fails: priorities, pinned memory and processors, marks on files, and
+opening a file as the user who started them, as newer versions of ncurses do for the description of a terminal."""
 
 CALL_WORDS: Final = {
     **dict.fromkeys(("sendto", "bind", "listen", "socketpair", "accept4", "accept", "sendmmsg"), "use the network"),
