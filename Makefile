@@ -1,7 +1,7 @@
 # `make demo` and `make test` are all a newcomer needs; both set up what they need first (scripts/setup.py).
 # Only Python 3.11+, make and git must be there. `make PYTHON=/path/to/python …` chooses another Python.
 
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PY := .venv/bin/python
 # For tools that start Node: setup may have put one into .venv.

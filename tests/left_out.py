@@ -15,6 +15,7 @@ REASONS: Final = {
     r"nothing is forbidden to the superuser": "tested as another user, in a process that gives up its rights",
     r"only the superuser can become somebody else": "tested with the rights of this account",
     r"Python 3\.\d+ is not installed here": "make test-matrix installs it and runs these tests",
+    r"nest_asyncio loses the tasks of Python 3\.14": "so it does without us; code that awaits is tested there",
     r"this ipykernel has no subshells": "it is an old version; the installed one has them and is tested",
     r"this file system has no attributes": "there are none to keep",
     r"no extended attributes here": "there are none to keep",

@@ -23,7 +23,7 @@ MATRIX = ROOT / ".matrix"
 OLDEST = "6.29.5"
 """The newest is installed. Between them lies the change of architecture from 6 to 7."""
 MORE = ("6.31.0", "7.0.1", "7.1.0", "7.2.0", "7.3.0", "7.4.0")
-PYTHONS = ("3.12", "3.13")
+PYTHONS = ("3.12", "3.13", "3.14")
 OLDEST_LAB = "4.4.0"
 OLDEST_NOTEBOOK = "7.4.0"
 LARGE_LIBRARIES = {

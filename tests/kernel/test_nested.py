@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("nested")
 
 
 @pytest.mark.requirement("notebook.run_code.await")
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_driver_works_on_every_python(version: str, case: str) -> None:
     python = find_python(version)

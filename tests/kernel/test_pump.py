@@ -192,6 +192,8 @@ def test_loading_and_serving_in_one_cell_loses_no_queued_cell(fresh_kernel: Wire
 
 
 def test_cells_queued_behind_code_that_nests_the_loop_run_once_and_in_order(fresh_kernel: Wire) -> None:
+    if fresh_kernel.run("import sys; print(sys.version_info >= (3, 14), end='')").text == "True":
+        pytest.skip("nest_asyncio loses the tasks of Python 3.14")
     fresh_kernel.run(f"{DRIVER}\nran = []")
     cell = fresh_kernel.send(f"print({NESTING}.status)")
     queued = [fresh_kernel.send(f"ran.append({number})") for number in range(3)]

@@ -127,10 +127,12 @@ async def test_a_path_leads_to_what_is_stored(namespace, inspect, text_of, path:
         ("f()", "'f()' is neither a variable's name nor a path"),
         ("d[", "'d[' is neither a variable's name nor a path"),
         ("", "'' is neither a variable's name nor a path"),
-        ("d" + "[0]" * 5_000, "'d[0]"),
+        ("d" + "[0]" * 5_000, ("'d[0]", "There is no key 0.")),  # from Python 3.14 on it can be parsed
     ],
 )
-async def test_a_path_that_leads_nowhere_says_why_and_what_is_near(namespace, inspect, path: str, said: str) -> None:
+async def test_a_path_that_leads_nowhere_says_why_and_what_is_near(
+    namespace, inspect, path: str, said: str | tuple[str, ...]
+) -> None:
     namespace |= VALUES
 
     with pytest.raises(ToolError) as refusal:
@@ -182,7 +184,9 @@ async def test_a_variable_of_a_dataset_is_found_by_either_spelling(namespace, in
         ("ocean.sizes", "'sizes' is computed by the code of "),
     ],
 )
-async def test_what_a_dataset_does_not_hold_is_refused(namespace, inspect, path: str, said: str) -> None:
+async def test_what_a_dataset_does_not_hold_is_refused(
+    namespace, inspect, path: str, said: str | tuple[str, ...]
+) -> None:
     namespace["ocean"] = xarray.Dataset({"sst": ("lat", [1.0, 2.0])})
 
     with pytest.raises(ToolError) as refusal:

@@ -7,6 +7,7 @@ from inside. Why so: docs/decisions/001-nested-await.md.
 import asyncio
 import importlib
 import time
+import warnings
 from asyncio import tasks
 from collections import deque
 from collections.abc import Coroutine, Generator
@@ -164,7 +165,8 @@ def _with_nest_asyncio(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any
     """For loops built like asyncio's own that lack a name the driver needs; the pump keeps queued cells in order."""
     try:
         nest_asyncio = importlib.import_module("nest_asyncio")
-        nest_asyncio.apply(loop)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            nest_asyncio.apply(loop)
     except (ImportError, ValueError) as error:
         coroutine.close()
         raise NotebookError(

@@ -392,17 +392,18 @@ class StatementWalk(_Expressions):
         has_more = bool(node.bases or node.decorator_list or any(step.act is Act.READ for step in inner.steps))
         self._add(NameStep(Act.BIND, node.name, key="" if has_more else self._text(node), later=later))
 
-    def type_alias(self, node: ast.stmt) -> None:
-        """``type X = …``, whose right side is not evaluated before somebody asks for it."""
-        name = next(ast.iter_child_nodes(node))
-        if isinstance(name, ast.Name):
-            self._add(NameStep(Act.BIND, name.id, key=self._text(node)))
-
     def _text(self, node: ast.stmt) -> str:
         return "\n".join(self._lines[node.lineno - 1 : node.end_lineno])
 
     def outer_names(self, node: ast.Global | ast.Nonlocal) -> None:
         self.declared.update(node.names)
+
+
+def _bind_type_alias(walk: StatementWalk, node: ast.stmt) -> None:
+    """``type X = …``, whose right side is not evaluated before somebody asks for it."""
+    name = next(ast.iter_child_nodes(node))
+    if isinstance(name, ast.Name):
+        walk.steps.append(NameStep(Act.BIND, name.id))
 
 
 def _calls(node: ast.Call, name: str) -> bool:
@@ -524,5 +525,5 @@ _STATEMENTS: Final[dict[type[ast.stmt], Callable[..., None]]] = {
     ast.Return: StatementWalk.parts,
     ast.Assert: StatementWalk.parts,
     ast.Raise: StatementWalk.parts,
-    **{getattr(ast, kind): StatementWalk.type_alias for kind in ("TypeAlias",) if hasattr(ast, kind)},  # Python 3.12
+    **{getattr(ast, kind): _bind_type_alias for kind in ("TypeAlias",) if hasattr(ast, kind)},  # Python 3.12
 }
