@@ -158,6 +158,23 @@ def test_variables_that_code_of_a_run_changed_are_restored_and_what_is_not_is_na
     session.wire.run("base.close()")
 
 
+def test_what_the_user_deletes_after_a_run_that_only_read_it_gives_its_memory_back(session: Session) -> None:
+    page = Page(session.wire, "own_cell = 1")
+    session.wire.run(
+        "import gc, weakref\n"
+        "class Table: ...\n"
+        "read, unread, replaced = Table(), Table(), Table()\n"
+        "watched = [weakref.ref(one) for one in (read, unread, replaced)]"
+    )
+    session.model.will_reply(call("run_code", code="kind = type(read)\nreplaced = None", keep=True), say("Done."))
+    page.run("%%vibe --yes=run_code\nlook at it")
+
+    freed = "del read, unread\ngc.collect()\nprint([one() is None for one in watched])"
+    assert session.wire.run(freed).text == "[True, True, False]\n"
+    undo(page)
+    assert session.wire.run("print(type(replaced).__name__, 'kind' in globals())").text == "Table False\n"
+
+
 def test_files_that_code_of_a_run_wrote_are_named_and_stay(session: Session) -> None:
     page = Page(session.wire, "own_cell = 1")
     (session.folder / "before.txt").write_text("x", encoding="utf-8")

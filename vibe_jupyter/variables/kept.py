@@ -11,7 +11,7 @@ import contextlib
 import re
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Final, cast
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
@@ -53,13 +53,15 @@ class KeptVariables:
         self._namespace = namespace
         self._bound = bound
         self._before: dict[str, object] | None = None
-        """The variables before the first code."""
+        """The variables before the first code; once the run is over, those that it bound to something else or deleted."""
         self._kept: dict[int, tuple[object, str, KeptParts]] = {}
         """By the identity of each object: the object, the variable by which it was found, and its parts."""
         self._in_reach: set[str] = set()
         """Variables that the code may reach."""
         self._left: dict[str, tuple[int, object]] = {}
         """How all looked when the run was over."""
+        self._bound_otherwise: Sequence[str] = ()
+        """Names that the run made, deleted or bound to something else."""
         self._touched: list[tuple[str, KeptParts]] = []
         """Objects that the run changed in place, by the variable that was found to hold each, and by its own."""
         self._since: list[tuple[str, KeptParts]] = []
@@ -91,10 +93,14 @@ class KeptVariables:
         return trial._lost
 
     def end_run(self) -> tuple[str, ...]:
-        """Look at what the run left; gives the variables that it bound, deleted or changed in place."""
+        """Look at what the run left; gives the variables that it bound, deleted or changed in place.
+
+        What it left as it was is let go: else nothing that the user deletes would give its memory back.
+        """
         if self._before is None:  # no code ran
             return ()
-        own_names = {id(value): name for name, value in self._namespace().items()}
+        namespace = self._namespace()
+        own_names = {id(value): name for name, value in namespace.items()}
         self._touched, self._since = [], []
         for value, found, parts in self._kept.values():
             if parts.is_same():
@@ -104,7 +110,15 @@ class KeptVariables:
             with contextlib.suppress(Exception):  # what it looks like tells the rest
                 left = self._parts_of(value)
                 self._since += [(name, left) for name in names]
+        self._kept.clear()
         self._left = self._marks()
+        before, missing = self._before, object()
+        self._bound_otherwise = [
+            name
+            for name in dict.fromkeys((*before, *self._left))
+            if before.get(name, missing) is not namespace.get(name, missing)
+        ]
+        self._before = {name: before[name] for name in self._bound_otherwise if name in before}
         return self._changed()
 
     @property
@@ -139,16 +153,8 @@ class KeptVariables:
 
     def _rebound(self) -> tuple[str, ...]:
         """Those that the run bound to something else, made or deleted, and that are not as before again."""
-        before, now = self._before, self._namespace()
-        if before is None:
-            return ()
-        missing = object()
-        return tuple(
-            name
-            for name in dict.fromkeys((*before, *self._left))
-            if self._left.get(name, (0, None))[0] != (id(before[name]) if name in before else 0)
-            and before.get(name, missing) is not now.get(name, missing)
-        )
+        before, now, missing = self._before or {}, self._namespace(), object()
+        return tuple(n for n in self._bound_otherwise if before.get(n, missing) is not now.get(n, missing))
 
     def _marks(self) -> dict[str, tuple[int, object]]:
         """How all variables look now: which objects they are, and how these look that the code may have reached."""
