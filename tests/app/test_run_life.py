@@ -188,6 +188,20 @@ def test_a_name_that_is_no_text_does_not_keep_prompts_from_working(session: Sess
         session.run("for number in (1, 2): globals().pop(number, None)")
 
 
+def test_a_dict_that_grows_while_it_is_looked_through_fails_no_run(session: Session) -> None:
+    session.run(
+        "import gc\n"
+        "grown = {n: [n] for n in range(5_000)}\n"
+        "def grow(phase, info): grown[len(grown)] = [0]\n"
+        "gc.callbacks.append(grow)"
+    )
+    session.model.will_reply(call("run_code", code="count = len(grown)", keep=True), say("Counted."))
+    cell = session.run("%%vibe --yes=run_code\ncount it")
+    session.run("gc.callbacks.remove(grow)\ndel grown, grow")
+    assert not cell.error
+    assert "Counted." in transcript(cell)
+
+
 def test_code_of_a_run_cannot_take_the_extension_away_from_under_it_nor_begin_a_run_beside_it(session: Session) -> None:
     tried = ("%reload_ext vibe_jupyter", "%unload_ext vibe_jupyter", "import vibe_jupyter; vibe_jupyter.ask('beside')")
     session.model.will_reply(*(call("run_code", code=code, keep=True) for code in tried), say("It stays."))

@@ -3,12 +3,15 @@
 import contextlib
 import math
 import sqlite3
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.on_use import OnUse
+from tests.patience import patient
 from tests.variables.mutations import MUTATIONS, OTHERS, close_all, own_names, world
 from vibe_jupyter.variables.kept import MOST_COPIED, KeptVariables
 from vibe_jupyter.variables.kept_libraries import COMPARED
@@ -158,6 +161,29 @@ def test_what_the_user_changed_since_is_named_wherever_it_stands(theirs: str, na
     assert kept.changed_since == ()
     exec(theirs, namespace)
     assert kept.changed_since == (name,)
+
+
+def test_a_dict_that_a_thread_fills_meanwhile_ends_no_run() -> None:
+    filled: dict[int, int] = {}
+    over, interval = threading.Event(), sys.getswitchinterval()
+
+    def fill() -> None:
+        while not over.is_set():
+            filled.update((n, n) for n in range(200))
+            filled.clear()
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    sys.setswitchinterval(1e-6)  # the shortest
+    try:
+        for _ in range(300):
+            kept = kept_in({"filled": filled})
+            kept.before_code("len(filled)")
+            assert set(kept.end_run()) <= {"filled"}
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+        thread.join(patient(10))
 
 
 def test_what_cannot_be_kept_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:

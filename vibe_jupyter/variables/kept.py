@@ -53,7 +53,7 @@ class KeptVariables:
         self._namespace = namespace
         self._bound = bound
         self._before: dict[str, object] | None = None
-        """The variables before the first code; once the run is over, those that it bound to something else or deleted."""
+        """Before the first code; once the run is over, only those that it bound to something else or deleted."""
         self._kept: dict[int, tuple[object, str, KeptParts]] = {}
         """By the identity of each object: the object, the variable by which it was found, and its parts."""
         self._in_reach: set[str] = set()
@@ -103,7 +103,7 @@ class KeptVariables:
         own_names = {id(value): name for name, value in namespace.items()}
         self._touched, self._since = [], []
         for value, found, parts in self._kept.values():
-            if parts.is_same():
+            if _is_same(parts):
                 continue
             names = dict.fromkeys((own_names.get(id(value), found), found))
             self._touched += [(name, parts) for name in names]
@@ -129,7 +129,7 @@ class KeptVariables:
     @property
     def changed_since(self) -> tuple[str, ...]:
         """Those that look different from how the run left them, among those that restoring would change."""
-        now, changed = self._marks(), {name for name, parts in self._since if not parts.is_same()}
+        now, changed = self._marks(), {name for name, parts in self._since if not _is_same(parts)}
         return tuple(n for n in self._changed() if n in changed or now.get(n) != self._left.get(n))
 
     def restore(self) -> tuple[str, ...]:
@@ -143,12 +143,12 @@ class KeptVariables:
             else:
                 self._bound.pop(name, None)
         for _, parts in self._touched:
-            if not parts.is_same():
+            if not _is_same(parts):
                 parts.restore()
         return changed
 
     def _changed(self) -> tuple[str, ...]:
-        in_place = (name for name, parts in self._touched if not parts.is_same())
+        in_place = (name for name, parts in self._touched if not _is_same(parts))
         return tuple(dict.fromkeys((*self._rebound(), *in_place)))
 
     def _rebound(self) -> tuple[str, ...]:
@@ -207,6 +207,13 @@ class VariableLooks:
             if value_kind(namespace[name]) != "module":
                 marks[name] = value_fingerprint(namespace[name])
         return marks
+
+
+def _is_same(parts: KeptParts) -> bool:
+    """Not what a thread of the user's changes meanwhile, such as a dict that grows."""
+    with contextlib.suppress(RuntimeError):
+        return parts.is_same()
+    return False
 
 
 def _named_by(code: str, namespace: Mapping[str, object]) -> set[str]:

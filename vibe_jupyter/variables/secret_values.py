@@ -8,9 +8,10 @@ import sys
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from traceback import walk_tb
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from vibe_jupyter.variables.adapters import instance_dict, loaded_attribute, pairs_of
 
@@ -24,6 +25,8 @@ DEPTH: Final = 4
 """Levels of containers and objects opened."""
 ITEMS: Final = 300
 """Items of one container looked at, and values of one column at each end."""
+TRIES: Final = 10
+"""Looks at a container that changes meanwhile."""
 FRAMES: Final = 20
 """Innermost frames of the last error whose variables are looked at."""
 _MAPPINGS: Final = frozenset(map(id, (dict, OrderedDict, defaultdict)))
@@ -33,6 +36,7 @@ _PLAIN: Final = (int, float, bool, complex, types.NoneType)
 _CODE: Final = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
 _NO_PARTS: Final = frozenset(map(id, (*_PLAIN, *_CODE)))
 """Classes by identity, since a metaclass may define its own hash: values of them have nothing inside."""
+Item = TypeVar("Item")
 
 
 class SecretValues:
@@ -104,7 +108,7 @@ class _Search:
         if cls in _MAPPINGS:
             return _named(value, name)
         if cls in _SEQUENCES:
-            return [(name, item) for item in islice(tuple(value), ITEMS)]
+            return [(name, item) for item in _first(value)]
         if cls in self._frames:
             try:
                 return self._column_values(name, value)
@@ -138,8 +142,16 @@ def _loaded_frames() -> frozenset[int]:
 
 
 def _named(mapping: Mapping[Any, object], name: str) -> list[tuple[str, object]]:
-    pairs = list(pairs_of(cast("dict[object, object]", mapping)))[:ITEMS]
+    pairs = _first(pairs_of(cast("dict[object, object]", mapping)))
     return [(key if type(key) is str else name, item) for key, item in pairs]
+
+
+def _first(items: Iterable[Item]) -> list[Item]:
+    """Not more than are looked at are copied; none where a thread of the user's changes it each time."""
+    for _ in range(TRIES):
+        with suppress(RuntimeError):  # it changed meanwhile
+            return list(islice(items, ITEMS))
+    return []
 
 
 def _ends(frame: Any, label: str) -> list[object]:
