@@ -80,6 +80,13 @@ def test_what_a_copy_may_not_do_is_said_in_one_line(kernel: Wire, code: str, why
     assert kernel.run("print(children())").text == "[]\n"
 
 
+def test_a_write_to_what_was_open_before_is_a_reason_to_ask(kernel: Wire) -> None:
+    kernel.run("import sqlite3\nbase = sqlite3.connect(f'{P}/open.db')\nlog = open(f'{P}/open.txt', 'w')")
+    for code in ("base.execute('create table t (x)')", "log.write('a line')\nlog.flush()"):
+        assert explored(kernel, code).startswith("NOT EXPLORED: a copy of the kernel may not do this: ")
+    kernel.run("base.close()\nlog.close()\ndel base, log")
+
+
 def test_a_file_larger_than_the_memory_of_a_copy_can_be_mapped(kernel: Wire) -> None:
     kernel.run("large = f'{P}/large.bin'\nwith open(large, 'wb') as file: file.truncate(8 << 30)")
     assert explored(kernel, "np.memmap(large, mode='r').shape").startswith("ok")

@@ -14,19 +14,20 @@ MOST_ATTEMPTS: Final = 20
 """Of one copy that are reported."""
 _LONGEST: Final = 120
 """Characters of one."""
-_REFUSED: Final = frozenset({errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EFBIG})
+_REFUSED: Final = frozenset({errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EFBIG, errno.EBADF})
+"""A file that was open before is open for reading in the copy: EBADF."""
 _REFUSED_WORDS: Final = (
-    *(os.strerror(errno.EPERM), os.strerror(errno.EACCES)),
-    *("unable to open database file", "readonly database"),
+    *(os.strerror(errno.EPERM), os.strerror(errno.EACCES), os.strerror(errno.EBADF)),
+    *("unable to open database file", "readonly database", "disk I/O error"),
 )
 _OF_OVERLAY: Final = frozenset(
     (
-        *(errno.EXDEV, errno.ENOSPC, errno.EDQUOT, errno.EOVERFLOW, errno.EBADF, errno.EBUSY, errno.EIO),
+        *(errno.EXDEV, errno.ENOSPC, errno.EDQUOT, errno.EOVERFLOW, errno.EBUSY, errno.EIO),
         *(errno.ESTALE, errno.EOPNOTSUPP, errno.EINVAL),
     )
 )
 """With which an overlay may fail where the project's folder would not."""
-_WORDS_OF_OVERLAY: Final = (*map(os.strerror, _OF_OVERLAY | {errno.EROFS, errno.EFBIG}), "disk I/O error")
+_WORDS_OF_OVERLAY: Final = tuple(map(os.strerror, _OF_OVERLAY | {errno.EROFS, errno.EFBIG}))
 _WRITE_FLAGS: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ENVIRONMENT_LISTED: Final = "vibe_jupyter.environment_listed"
 """An audit event of ours: code looks at all variables of the environment, of which a copy has not all."""
