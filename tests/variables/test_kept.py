@@ -5,6 +5,7 @@ import math
 import sqlite3
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,17 @@ def test_what_the_user_changed_since_is_named_wherever_it_stands(theirs: str, na
     assert kept.changed_since == ()
     exec(theirs, namespace)
     assert kept.changed_since == (name,)
+
+
+def test_a_list_of_a_million_records_is_given_up_soon() -> None:
+    begun = time.thread_time()
+    rows = [{"n": n} for n in range(1_000_000)]
+    made = time.thread_time() - begun
+    kept = kept_in({"rows": rows})
+    begun = time.thread_time()
+    kept.before_code("len(rows)")
+    assert time.thread_time() - begun < 2 * made
+    assert kept.lost == {"rows": "it has too many parts to keep"}
 
 
 def test_a_dict_that_a_thread_fills_meanwhile_ends_no_run() -> None:

@@ -7,6 +7,8 @@ itself, since a class of the user's may have both.
 import array
 import collections
 import functools
+import itertools
+import operator
 import random
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,7 +111,7 @@ def _keep_sequence(value: Any, kind: Any) -> KeptParts:
 
 def _keep_mapping(value: Any, kind: Any) -> KeptParts:
     def flat() -> list[Any]:
-        return [part for pair in kind.items(value) for part in pair]
+        return list(itertools.chain.from_iterable(kind.items(value)))
 
     pairs = flat()
 
@@ -123,13 +125,16 @@ def _keep_mapping(value: Any, kind: Any) -> KeptParts:
 
 def _keep_set(value: Any, kind: Any) -> KeptParts:
     members: list[Any] = list(kind.__iter__(value))
-    known = set(map(id, members))
+
+    def is_same() -> bool:
+        now: list[Any] = list(kind.__iter__(value))
+        return _same(now, members) or set(map(id, now)) == set(map(id, members))
 
     def restore() -> None:
         kind.clear(value)
         kind.update(value, members)
 
-    return KeptParts(lambda: set(map(id, kind.__iter__(value))) == known, restore, holding(members))
+    return KeptParts(is_same, restore, holding(members))
 
 
 def _refill_bytes(value: Any, data: bytes) -> None:
@@ -242,7 +247,7 @@ def _read(value: object, name: str) -> object:
 
 
 def _same(first: Sequence[object], second: Sequence[object]) -> bool:
-    return len(first) == len(second) and all(one is other for one, other in zip(first, second, strict=True))
+    return len(first) == len(second) and all(map(operator.is_, first, second))
 
 
 def _same_names(first: Mapping[str, object], second: Mapping[str, object]) -> bool:

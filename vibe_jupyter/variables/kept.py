@@ -18,7 +18,7 @@ from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.variables.describe import value_fingerprint, value_kind
 from vibe_jupyter.variables.keeping import class_names, keep_parts
 from vibe_jupyter.variables.kept_libraries import COMPARED
-from vibe_jupyter.variables.kept_parts import KeptParts, is_of, is_plain
+from vibe_jupyter.variables.kept_parts import MOST_PARTS, TOO_MANY, KeptParts, is_of, is_plain
 
 MOST_COPIED: Final = 256 << 20
 """Bytes of arrays that are copied for one run."""
@@ -26,8 +26,6 @@ TIME_LIMIT: Final = 0.25
 """Seconds of CPU for keeping what one piece of code may reach."""
 LOOK_LIMIT: Final = 0.02
 """Seconds in which variables are looked at to tell which a piece of code changed in place."""
-MOST_PARTS: Final = 200_000
-"""Objects that are kept for one run."""
 _WORD: Final = lazy_pattern(r"[^\W\d]\w*")
 _REACHES_ALL: Final = frozenset({"globals", "locals", "exec", "eval", "vars", "get_ipython", "user_ns"})
 """Words by which code reaches variables that it does not name."""
@@ -171,7 +169,7 @@ class KeptVariables:
             if id(one) in self._kept or is_plain(one):
                 continue
             if len(self._kept) >= MOST_PARTS or time.thread_time() > until:
-                self._lost.setdefault(name, "it has too many parts to keep")
+                self._lost.setdefault(name, TOO_MANY)
                 break
             try:
                 parts = self._parts_of(one)

@@ -6,6 +6,9 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
+MOST_PARTS: Final = 200_000
+"""Objects that are kept for one run."""
+TOO_MANY: Final = "it has too many parts to keep"
 _HEAP_TYPE: Final = 1 << 9
 """The flag of classes that are made while Python runs, some of them in C."""
 _POINTER: Final = struct.calcsize("P")
@@ -92,8 +95,26 @@ def slots_of(kind: type) -> Sequence[str]:
 
 
 def holding(parts: Sequence[object]) -> Sequence[object]:
-    """Those parts that can change; found soon for a list of numbers."""
-    return () if set(map(type, parts)) <= _PLAIN else [part for part in parts if not is_plain(part)]
+    """Those parts that can change, found by their classes, of which a list of millions has few.
+
+    Raises:
+        ValueError: they are too many to keep.
+    """
+    if set(map(type, parts)) <= _PLAIN:
+        return ()
+    one_of_each = dict(zip(map(type, parts), parts, strict=True))
+    changing = {kind for kind, one in one_of_each.items() if _is_by_itself(kind) or not is_plain(one)}
+    if not changing:
+        return ()
+    found = [part for part in parts if type(part) in changing]
+    if len(found) > MOST_PARTS:
+        raise ValueError(TOO_MANY)
+    return [part for part in found if not is_plain(part)]
+
+
+def _is_by_itself(kind: type) -> bool:
+    """Whether some objects of this class are plain, and others are not."""
+    return kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
 
 
 def vars_of(value: object) -> dict[str, object] | None:
