@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,18 @@ def test_a_list_of_a_million_records_is_given_up_soon() -> None:
     kept.before_code("len(rows)")
     assert time.thread_time() - begun < 2 * made
     assert kept.lost == {"rows": "it has too many parts to keep"}
+
+
+def test_a_large_array_is_compared_in_little_memory() -> None:
+    namespace = {"matrix": np.ones((4_000_000, 2))}
+    kept = kept_in(namespace)
+    kept.before_code("matrix.sum()")
+    tracemalloc.start()
+    try:
+        assert kept.end_run() == ()
+        assert tracemalloc.get_traced_memory()[1] < namespace["matrix"].nbytes / 4
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_dict_that_a_thread_fills_meanwhile_ends_no_run() -> None:

@@ -76,7 +76,7 @@ def _keep_array(value: Any, numpy: Any, room: int) -> KeptParts:
     def is_same() -> bool:
         return (
             (value.shape, value.dtype, value.flags.writeable) == (copy.shape, copy.dtype, was_writeable)
-            and base.tobytes(value) == base.tobytes(copy)
+            and _same_values(*(base.reshape(one.view(base), -1) for one in (value, copy)))
         )  # fmt: skip
 
     def restore() -> None:
