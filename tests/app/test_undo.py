@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -173,6 +174,32 @@ def test_what_the_user_deletes_after_a_run_that_only_read_it_gives_its_memory_ba
     assert session.wire.run(freed).text == "[True, True, False]\n"
     undo(page)
     assert session.wire.run("print(type(replaced).__name__, 'kind' in globals())").text == "Table False\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not say how much memory is free")
+def test_where_memory_is_short_earlier_runs_are_let_go_and_named_as_not_kept(session: Session) -> None:
+    page = Page(session.wire, "own_cell = 1")
+    session.model.will_reply(call("run_code", code="warm = 1", keep=True), say("Done."))
+    page.run("%%vibe --yes=run_code\nbegin")  # threads take room
+    session.wire.run(
+        "import resource, numpy as np\n"
+        "large = np.ones(100_000_000, dtype='u1')\n"
+        "size = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "usual = resource.getrlimit(resource.RLIMIT_AS)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + 600_000_000, usual[1]))"
+    )
+    for n in range(6):
+        session.model.will_reply(
+            call("run_code", code=f"large = np.ones_like(large)\nlarge[0] = {n}", keep=True), say("Done.")
+        )
+        page.run("%%vibe --yes=run_code\nreplace it")
+        assert "ok in" in session.model.requests[-1].tool_results[-1]
+    session.wire.run("resource.setrlimit(resource.RLIMIT_AS, usual)")
+    assert "large: variables are kept for the last 5 runs of a kernel, fewer where memory is short" in undo(
+        page, "2 yes"
+    )
+    assert "Undone: large." in undo(page)
+    assert session.wire.run("print(large[0])\ndel large").text == "4\n"
 
 
 def test_files_that_code_of_a_run_wrote_are_named_and_stay(session: Session) -> None:

@@ -115,11 +115,12 @@ class CodeOfRuns:
         """Made when the first code of a run comes: most first prompts run none before the request."""
         if run not in self._runs:
             with without_working_folder():
+                from vibe_jupyter.sandbox.availability import is_memory_short
                 from vibe_jupyter.variables.kept import KeptVariables
 
+            while len(self._runs) >= RUNS_KEPT or (self._runs and is_memory_short()):
+                del self._runs[next(iter(self._runs))]
             self._runs[run] = KeptVariables(self._namespace, self._bound)
-            for forgotten in list(self._runs)[:-RUNS_KEPT]:
-                del self._runs[forgotten]
         return self._runs[run]
 
 
@@ -367,7 +368,8 @@ def _reason(error: Exception) -> str:
 
 def _lost_variables(run: RunChanges, kept: "KeptVariables | None") -> list[str]:
     if kept is None:
-        return [f"{', '.join(run.variables)}: variables are kept for the last {RUNS_KEPT} runs of a kernel"]
+        kept_for = f"variables are kept for the last {RUNS_KEPT} runs of a kernel, fewer where memory is short"
+        return [f"{', '.join(run.variables)}: {kept_for}"]
     return [f"{name}: {why}" for name, why in kept.lost.items()]
 
 

@@ -29,6 +29,7 @@ _LOST_POOL: Final = re.compile(r"polars-\d|rayon")
 """Names of threads whose pool waits in the copy for threads that are not there."""
 _SECCOMP_ACTIONS: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
 _NAMESPACES: Final = Path("/proc/sys/user/max_user_namespaces")
+_STATM: Final = Path("/proc/self/statm")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _KIB: Final = 1024
 _TRY_OVERLAY: Final = """
@@ -110,6 +111,18 @@ def memory_budget() -> int:
             share = _SHARE_OF_FREE if _number(group / "memory.oom.group") else 2
             budget = min(budget, left // share)
     return budget
+
+
+def is_memory_short() -> bool:
+    """Whether less memory is free than this process has; not where the system does not say."""
+    if sys.platform != "linux":
+        return False
+    import resource  # noqa: PLC0415 - Windows does not have it
+
+    size, held = (int(pages) * resource.getpagesize() for pages in _STATM.read_text(encoding="ascii").split()[:2])
+    rooms = [_available(), *(room for group in _memory_groups() if (room := _room_in_group(group)) is not None)]
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return min(*rooms, sys.maxsize if limit == resource.RLIM_INFINITY else limit - size) < held
 
 
 def describe_machine() -> dict[str, Any]:
