@@ -219,15 +219,16 @@ def test_what_cannot_be_kept_is_named_and_the_rest_is_kept(tmp_path: Path) -> No
             "steps": (one for one in range(3)),
             "mapped": np.memmap(tmp_path / "file", mode="r+"),
             "large": np.zeros(MOST_COPIED // 8 + 1),
+            "buffer": bytearray(MOST_COPIED + 1),
             "mixed": [[1], connection],
             "small": [1],
         }
         kept = kept_in(namespace)
-        kept.before_code("connection, steps, mapped, large, mixed, small")
+        kept.before_code("connection, steps, mapped, large, buffer, mixed, small")
         namespace["mixed"][0].append(2)
         namespace["small"].append(2)
-        assert set(kept.lost) == {"connection", "steps", "mapped", "large"} | ({"mixed"} & set(kept.lost))
-        assert kept.lost["large"] == "it is too large to keep"
+        assert set(kept.lost) == {"connection", "steps", "mapped", "large", "buffer"} | ({"mixed"} & set(kept.lost))
+        assert kept.lost["large"] == kept.lost["buffer"] == "it is too large to keep"
         kept.end_run()
         kept.restore()
         assert (namespace["mixed"][0], namespace["small"]) == ([1], [1])

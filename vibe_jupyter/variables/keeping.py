@@ -25,6 +25,7 @@ from vibe_jupyter.variables.kept_parts import (
     restore_vars,
     slots_of,
     vars_of,
+    within,
 )
 
 _BOUND: Final = (types.MethodType, types.BuiltinFunctionType)
@@ -65,7 +66,7 @@ def keep_parts(value: Any, room: int, compared: float = COMPARED) -> KeptParts:
     if is_of(value, tuple, frozenset, functools.partial, *_BOUND):
         content = KeptParts(lambda: True, lambda: None, holding(_held_by(value)))
     else:
-        content = _keep_content(value) or keep_library_object(value, room, compared)
+        content = _keep_content(value, room) or keep_library_object(value, room, compared)
     if content is None:
         _must_be_in_python(value)
     return _joined(content, _keep_attributes(value, content))
@@ -78,7 +79,7 @@ def class_names(kind: type) -> Mapping[str, object]:
     return {name: one for name, one in type.__getattribute__(kind, "__dict__").items() if name not in _OF_CLASS}
 
 
-def _keep_content(value: Any) -> KeptParts | None:
+def _keep_content(value: Any, room: int) -> KeptParts | None:
     """Of a container of Python's, or a generator of random numbers; None for all others."""
     if is_of(value, list):
         return _keep_sequence(value, list)
@@ -91,8 +92,11 @@ def _keep_content(value: Any) -> KeptParts | None:
     if is_of(value, set):
         return _keep_set(value, set)
     if is_of(value, bytearray, array.array):
+        size = within(room, memoryview(value).nbytes)
         data = bytes(memoryview(value).cast("B"))
-        return KeptParts(lambda: bytes(memoryview(value).cast("B")) == data, lambda: _refill_bytes(value, data))
+        return KeptParts(
+            lambda: memoryview(value).cast("B") == memoryview(data), lambda: _refill_bytes(value, data), size=size
+        )
     if is_of(value, random.Random):
         state = random.Random.getstate(value)
         return KeptParts(lambda: random.Random.getstate(value) == state, lambda: random.Random.setstate(value, state))
