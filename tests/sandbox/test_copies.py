@@ -67,6 +67,7 @@ def test_output_errors_magics_and_await_are_as_in_the_kernel(kernel: Wire) -> No
         ("input('name? ')", "a copy of the kernel may not ask for text to be typed"),
         ("import ctypes; ctypes.string_at(0)", "it ended the copy of the kernel that ran it, as it may end the kernel"),
         ("x = []\nwhile True: x.append(bytearray(50_000_000))", "a copy of the kernel"),
+        ("bytearray(3_000_000_000)", "a copy of the kernel may not take that much memory"),
         (
             "import mmap\nx = []\nwhile True: x.append(mmap.mmap(-1, 50_000_000)); x[-1].write(bytes(50_000_000))",
             "it needs more memory than a copy of the kernel may have",
@@ -75,7 +76,7 @@ def test_output_errors_magics_and_await_are_as_in_the_kernel(kernel: Wire) -> No
 )
 def test_what_a_copy_may_not_do_is_said_in_one_line(kernel: Wire, code: str, why: str) -> None:
     said = explored(kernel, code, 20)
-    assert said.startswith("NOT EXPLORED: ") or "MemoryError" in said
+    assert said.startswith("NOT EXPLORED: ")
     assert why in said
     assert kernel.run("print(children())").text == "[]\n"
 

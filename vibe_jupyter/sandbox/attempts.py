@@ -100,6 +100,8 @@ class Attempts:
         if error is None:
             return ""
         chain = list(_with_causes(error))
+        if any(isinstance(one, MemoryError) for one in chain):
+            return "take that much memory"
         system_errors = [one for one in chain if isinstance(one, OSError)]
         refused = (
             any(one.errno in self._refused_numbers for one in system_errors)
