@@ -60,7 +60,18 @@ def test_help_lists_the_commands_and_an_unknown_option_says_which_there_are(sess
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("stauts", "status"), ("Reset", "reset"), ("models", "model"), ("modle", "model")]
+    ("word", "meant"),
+    [
+        ("stauts", "status"),
+        ("Reset", "reset"),
+        ("models", "model"),
+        ("modle", "model"),
+        ("undp", "undo"),
+        ("/help", "help"),
+        ("/Compact", "compact"),
+        ("clear", "reset"),
+        ("/clear", "reset"),
+    ],
 )
 def test_a_misspelt_command_is_said_and_not_sent_to_a_model(session: Session, word: str, meant: str) -> None:
     said = session.run(f"%vibe {word}").text
@@ -81,6 +92,7 @@ def test_a_misspelt_command_is_said_and_not_sent_to_a_model(session: Session, wo
         ("undo list 3", "%vibe undo list."),
         ("history 1 2", "%vibe history N."),
         ("context drop the first", "%vibe context drop."),
+        ("delete 3f9a2c10 5f9a2c11", "%vibe delete ID."),
     ],
 )
 def test_a_command_with_a_word_it_does_not_take_is_no_wish(session: Session, line: str, there_is: str) -> None:
@@ -101,8 +113,37 @@ def test_a_command_that_lacks_a_word_is_no_prompt(session: Session, line: str, w
     assert session.model.requests == []
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("undp 2", "undo 2"),
+        ("agnet plan", "agent plan"),
+        ("permisions revoke 1", "permissions revoke 1"),
+        ("sesions all", "sessions all"),
+        ("/model scripted", "model scripted"),
+    ],
+)
+def test_a_misspelt_command_with_words_that_it_takes_is_no_prompt(session: Session, line: str, meant: str) -> None:
+    assert f"Did you mean %vibe {meant}?" in session.run(f"%vibe {line}").text
+    assert session.model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [("agent", "plan"), ("model", "scripted"), ("model", "a@http://[::1]/v1")]
+)
+def test_a_prompt_behind_the_name_of_an_agent_or_a_model_is_sent_to_no_other(
+    session: Session, command: str, name: str
+) -> None:
+    said = session.run(f"%vibe {command} {name} look at the data").text
+    assert f"For one prompt alone: %%vibe --{command} {name}, with the prompt below it." in said
+    assert session.model.requests == []
+
+
 def test_a_wish_that_begins_with_the_name_of_a_command_is_a_wish(session: Session) -> None:
-    wishes = ["model the data with a line", "reset the index of frame", "fix it", "undo the sort", "context of [4]?"]
+    wishes = [
+        *("model the data with a line", "reset the index of frame", "fix it", "undo the sort", "context of [4]?"),
+        *("models of the car data", "delete all gaps", "agent orange sales", "clear the outputs of [3]", "histogram"),
+    ]
     session.model.will_reply(*(say("Done.") for _ in wishes))
     for wish in wishes:
         session.run(f"%vibe {wish}")

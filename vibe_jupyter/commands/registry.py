@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vibe_jupyter.errors import ConfigError, NotebookError
-from vibe_jupyter.near_names import near_names
 from vibe_jupyter.options import PROMPT_HELP, RARE_OPTIONS_HELP, SERVER_ACTIONS, SETTINGS_HELP
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from vibe_jupyter.app import App
     from vibe_jupyter.app.context_commands import ContextCommands
 
-_MISSPELT: Final = 0.82
-"""Likeness, of 1, from which a single word is taken for a misspelt command."""
 _NO_PROMPTS: Final = (("model", "check"), ("context", "drop"), ("undo", "list"))
 """Commands with a word that no prompt goes on with."""
 _AS_PROMPT: Final = "To send it as a prompt, write it below %%vibe."
@@ -98,12 +95,12 @@ def run_command(line: str, build_app: Callable[[], "App"], present_app: "App | N
     """
     name, *words = line.split() or ["help"]
     command = next((one for one in COMMANDS if one.name == name), None)
+    call = TypedCommand(words, line.strip().removeprefix(name), build_app, present_app)
     if command is not None or name in ("--help", "-h"):
-        text = line.strip().removeprefix(name)
-        said = (command or _HELP).run(TypedCommand(words, text, build_app, present_app))
+        said = (command or _HELP).run(call)
         if said is not None:
             return said
-    _refuse_misspelt(command, name, words)
+    _refuse_misspelt(command, call, name)
     return None
 
 
@@ -122,9 +119,13 @@ def _help(call: TypedCommand) -> str | None:
     return help_page(whole=bool(call.words)) if call.words in ([], ["all"]) else None
 
 
-def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str]) -> None:
+def _refuse_misspelt(command: VibeCommand | None, call: TypedCommand, name: str) -> None:
+    with without_working_folder():
+        from vibe_jupyter.commands.misspelt import is_word_behind, meant_command
+    words = call.words
     if command is None:
-        if meant := "" if words or name.startswith("/") else _meant_command(name.lower()):
+        known = {one.name: one.following for one in COMMANDS}
+        if meant := meant_command(name, words, known, lambda: call.build_app().skills.slash_names()):
             raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {meant}? {_AS_PROMPT}")
         return
     if command.is_prompt:
@@ -132,16 +133,9 @@ def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str
     written = f"%vibe {' '.join([name, *words])}"
     if not words or (len(words) == 1 and words[0] in command.following):
         raise ConfigError(f"{written} lacks a word: it is written {command.help[0][0]}. {_AS_PROMPT}")
-    has_number = "N" in command.following and words[0].rstrip(",").isdecimal()
-    if len(words) == 1 or has_number or (name, words[0]) in _NO_PROMPTS:
+    if len(words) == 1 or is_word_behind(command.following, words[0]) or (name, words[0]) in _NO_PROMPTS:
         known = ", ".join([f"%vibe {name}", *(f"%vibe {name} {word}" for word in command.following)])
         raise ConfigError(f"There is no {written}. There is: {known}. {_AS_PROMPT}")
-
-
-def _meant_command(word: str) -> str:
-    """The command of which this is a misspelling, such as with two letters changed over; empty where it is a word."""
-    turned = [name for name in _NAMES if sorted(name) == sorted(word)]
-    return next(iter(turned or near_names(word, _NAMES, likeness=_MISSPELT)), "")
 
 
 def _alone(run: Callable[[TypedCommand], str]) -> Callable[[TypedCommand], str | None]:
@@ -225,14 +219,30 @@ def _choose_model(call: TypedCommand) -> str | None:
             return ""
         case [name]:
             return call.build_app().models.choose(name)
+        case [name, *_]:
+            _refuse_name_and_prompt("model", name, dict(call.build_app().models.choices()))
+            return None
         case _:
             return None
 
 
+def _refuse_name_and_prompt(command: str, name: str, known: Iterable[str]) -> None:
+    """
+    Raises:
+        ConfigError: a prompt follows the name; another model or agent would get it, name and all.
+    """
+    if name in known or "@http" in name:
+        raise ConfigError(
+            f"%vibe {command} {name} chooses the {command} from the next prompt on, and takes no prompt itself. "
+            f"For one prompt alone: %%vibe --{command} {name}, with the prompt below it. {_AS_PROMPT}"
+        )
+
+
 def _choose_agent(call: TypedCommand) -> str | None:
-    if len(call.words) > 1:
-        return None
     app = call.build_app()
+    if len(call.words) > 1:
+        _refuse_name_and_prompt("agent", call.words[0], app.setup.agent_names())
+        return None
     if not call.words:
         return app.setup.list_agents()
     if app.is_serving:  # code of a run must not choose who may do more
@@ -572,4 +582,3 @@ COMMANDS: Final = (
     _HELP,
 )
 """In the order of the help page."""
-_NAMES: Final = tuple(command.name for command in COMMANDS)
