@@ -30,6 +30,7 @@ _QUESTION = lazy_pattern(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
 _YES = lazy_pattern(r"^\s*--yes=\S+")
 STOPPED = "the run was stopped; the cells queued after this one do not run"
 """What is left under the transcript of a run that the user stopped."""
+_ASKED = 'vibe_jupyter.ask("look at my data")'
 
 
 @magics_class
@@ -316,8 +317,10 @@ def _options(model: str | None, agent: str | None, max_turns: int | None, yes: s
 
 def _present_magics(prompt: str) -> VibeMagics:
     """The magics of this shell, loaded where they are not."""
+    if not isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"The prompt is no text but {type(prompt).__name__}. Pass one: {_ASKED}.")
     if not prompt.strip():
-        raise ConfigError('The prompt is empty. Pass one: vibe_jupyter.ask("look at my data").')
+        raise ConfigError(f"The prompt is empty. Pass one: {_ASKED}.")
     from IPython import get_ipython
 
     shell = get_ipython()

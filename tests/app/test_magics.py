@@ -350,12 +350,14 @@ def test_ask_wants_a_prompt_and_a_cell_and_sends_nothing_otherwise(session: Sess
         "        said.append(str(error))\n"
         "said = []\n"
         "ask(' ')\n"
+        "ask(None)\n"
         "thread = threading.Thread(target=ask, args=('from a thread',))\n"
         "thread.start(); thread.join()\n"
         "print(said)"
     )
     text = session.run(asking).text
     assert "The prompt is empty" in text
+    assert "The prompt is no text but NoneType" in text
     assert "main shell, not in a subshell or another thread" in text
     assert session.model.requests == []
 

@@ -157,7 +157,7 @@ def gateway_at(
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN, **(environ or {})}
     server = GatewayServer(folder, variables, port=0, waits=ServerWaits(approval_wait, grace))
     server.agents.accepted.remember(
-        [one.identity for one in server.agents.waiting_servers() if one.identity is not None], accepted=True
+        [one.identity for one in server.agents.declared_servers() if one.identity is not None], accepted=True
     )
     server.start()
     gateway = Gateway(server, model, folder, variables)

@@ -235,6 +235,31 @@ def test_a_number_of_workers_that_cannot_be_is_refused(
     assert "--workers is 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--port", "99999"], "--port is 99999; it is a number from 0 to 65535."),
+        (["--accept", "fils"], "--accept names no MCP server: fils. Declared here: files."),
+        (["--config", "nowhere"], "There is no folder nowhere."),
+    ],
+)
+def test_an_option_that_names_nothing_is_refused_before_anybody_is_served(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    says: str,
+) -> None:
+    monkeypatch.setenv("VIBE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    server = '[[mcp_servers]]\nname = "files"\ntransport = "stdio"\ncommand = "true"\n'
+    (tmp_path / "config.toml").write_text(server, encoding="utf-8")
+    assert main(["serve", "--port", "0", *options]) == 2
+    told = capsys.readouterr()
+    assert says in told.err
+    assert not told.out
+
+
 def test_workers_end_with_the_process_that_started_them(workers: Workers) -> None:
     """The last one: nobody serves afterwards."""
     all_of_them = workers.process.children(recursive=True)

@@ -73,7 +73,8 @@ def serving(folder: Path, settings: str, *options: str, count: int = 2) -> Itera
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN}
     (folder / "aiohttp.py").write_text("raise SystemExit('A file of the folder was imported.')", encoding="utf-8")
     variables.pop("PYTHONPATH", None)  # sweeps are run with ".", which is the folder there
-    words = ["serve", "--port", "0", "--workers", str(count), "--accept", "sample", *options]
+    accepted = ["--accept", "sample"] if "mcp_servers" in settings else []
+    words = ["serve", "--port", "0", "--workers", str(count), *accepted, *options]
     argv = [sys.executable, "-P", "-c", _COMMAND, *words]
     (home / "config.toml").write_text(settings, encoding="utf-8")
     with subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as process:

@@ -212,10 +212,16 @@ def test_a_limit_ends_the_run_and_the_exit_code_says_which(
 def test_a_wrong_word_on_the_command_line_is_said_before_anything_is_sent(
     environment: dict[str, str], model: ScriptedModel
 ):
-    for wrong in (["--max-price", "much"], ["--yes", "no_such_tool"], ["--model", "no-such-model"]):
+    for wrong in (
+        ["--max-price", "much"],
+        ["--max-turns", "many"],
+        ["--yes", "no_such_tool"],
+        ["--model", "no-such-model"],
+    ):
         done = run(environment, "ask", "-p", "look", *wrong)
         assert (done.returncode, done.stdout) == (2, "")
         assert wrong[1] in done.stderr
+        assert "_parse" not in done.stderr
     empty = run(environment, "ask")
     assert empty.returncode == 2
     assert "The prompt is empty" in empty.stderr
@@ -223,6 +229,14 @@ def test_a_wrong_word_on_the_command_line_is_said_before_anything_is_sent(
     assert twice.returncode == 2
     assert "not allowed with argument PROMPT" in twice.stderr
     assert model.requests == []
+
+
+def test_the_tools_that_the_help_names_are_there(environment: dict[str, str], model: ScriptedModel):
+    help_text = " ".join(run(environment, "ask", "--help").stdout.split())
+    named = help_text.partition("without asking: ")[2].split()[0]
+    model.will_reply("Three gaps.")
+    done = run(environment, "ask", "look", "--yes", named)
+    assert (done.returncode, done.stdout) == (0, "Three gaps.\n"), done.stderr
 
 
 def test_the_prompt_may_stand_without_an_option(environment: dict[str, str], model: ScriptedModel):

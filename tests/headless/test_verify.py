@@ -66,3 +66,11 @@ def test_a_folder_that_is_not_there_is_a_wrong_usage(tmp_path: Path) -> None:
     done = verify(path, "--folder", tmp_path / "gone")
     assert done.returncode == 2
     assert "There is no folder" in done.stderr
+
+
+def test_where_the_result_cannot_be_written_no_cell_runs(tmp_path: Path) -> None:
+    path = write(tmp_path / "report.ipynb", showing("open('ran', 'w').close()", ""))
+    done = verify(path, "--junit", tmp_path / "gone" / "report.xml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "report.xml cannot be written" in done.stderr
+    assert not (tmp_path / "ran").exists()

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt = parser.add_mutually_exclusive_group()
     prompt.add_argument("prompt", nargs="?", metavar="PROMPT", help="the prompt; - or nothing reads it from stdin")
     prompt.add_argument("-p", "--prompt", dest="prompt_option", metavar="PROMPT", help="the same, as an option")
-    add_run_options(parser)
+    add_run_options(parser, tools="run_code,bash")
     parser.add_argument(
         "--output",
         choices=OUTPUTS,

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXIT_CODES
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     parser.add_argument("-p", "--prompt", help="a prompt for the agent, run in a new %%%%vibe cell at the end")
-    add_run_options(parser)
+    add_run_options(parser, tools="run_code,edit_cell")
     parser.add_argument(
         "--save-as", type=Path, metavar="FILE", help="write the result there and leave NOTEBOOK as it is"
     )

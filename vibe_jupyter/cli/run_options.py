@@ -3,27 +3,32 @@
 import argparse
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """What `ask` and `run` have in common."""
+def add_run_options(parser: argparse.ArgumentParser, *, tools: str) -> None:
+    """What `ask` and `run` have in common.
+
+    Args:
+        parser: of one of them.
+        tools: names that may be allowed there, for the help.
+    """
     parser.add_argument("--agent", metavar="NAME", help="the agent's profile")
     parser.add_argument("--model", metavar="NAME", help="an alias, or NAME@URL for another server")
     parser.add_argument("--max-turns", type=_parse_turns, metavar="N", help="stop before request N+1 (1-200)")
     parser.add_argument("--max-price", metavar="DOLLARS", help="stop once a run has cost more (0 for no limit)")
-    parser.add_argument(
-        "--yes", default="", metavar="TOOLS", help="tools the agent may use without asking: run_code,edit_cell"
-    )
+    parser.add_argument("--yes", default="", metavar="TOOLS", help=f"tools the agent may use without asking: {tools}")
 
 
 def parse_seconds(text: str) -> float:
     """A time limit."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not value > 0:
-        raise argparse.ArgumentTypeError("must be more than 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
     return value
 
 
 def _parse_turns(text: str) -> int:
-    turns = int(text)
-    if turns < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return turns
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 200")
+    return int(text)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from vibe_jupyter.errors import ConfigError
 
+_LAST_PORT = 65_535
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words after ``vibe-jupyter serve``."""
@@ -22,7 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve_chosen(chosen: argparse.Namespace) -> int:
+    if not 0 <= chosen.port <= _LAST_PORT:
+        raise ConfigError(f"--port is {chosen.port}; it is a number from 0 to {_LAST_PORT}.")
     if chosen.config is not None:
+        if not chosen.config.is_dir():
+            raise ConfigError(f"There is no folder {chosen.config}. --config takes the one that has config.toml.")
         os.environ["VIBE_HOME"] = str(chosen.config.resolve())
     try:
         from vibe_jupyter.gateway.server import TOKEN, GatewayServer
@@ -35,8 +41,13 @@ def _serve_chosen(chosen: argparse.Namespace) -> int:
     several = GatewayWorkers(server, chosen.workers, os.environ, metrics=metrics) if chosen.workers != 1 else None
     accept: str = chosen.accept
     wanted = {name for name in accept.split(",") if name}
-    for one in server.agents.waiting_servers():
-        if one.identity is None:
+    declared = server.agents.declared_servers()
+    if missing := wanted - {one.name for one in declared}:
+        server.stop()
+        known = ", ".join(one.name for one in declared) or "none"
+        raise ConfigError(f"--accept names no MCP server: {', '.join(sorted(missing))}. Declared here: {known}.")
+    for one in declared:
+        if one.standing != "unknown" or one.identity is None:
             continue
         print("\n".join(one.identity.shown), file=sys.stderr)
         if one.name in wanted:

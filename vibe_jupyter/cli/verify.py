@@ -1,6 +1,7 @@
 """`vibe-jupyter verify`: whether a notebook, run from the top in a fresh kernel, shows what it shows now."""
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -41,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _verify_chosen(chosen: argparse.Namespace) -> int:
     if chosen.folder is not None and not chosen.folder.is_dir():
         raise ConfigError(f"There is no folder {chosen.folder}.")
+    if chosen.junit is not None and not os.access(chosen.junit.resolve().parent, os.W_OK):
+        raise ConfigError(f"{chosen.junit} cannot be written: there is no such folder, or you may not write in it.")
     interrupt_when_asked_to_end()
     file = NotebookFile(chosen.notebook)
     named = chosen.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")

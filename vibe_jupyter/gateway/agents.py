@@ -93,13 +93,13 @@ class AgentParts:
             self._current = self._setup.current()
         return self._current
 
-    def waiting_servers(self) -> tuple[PlannedServer, ...]:
-        """MCP servers that nobody has decided on.
+    def declared_servers(self) -> tuple[PlannedServer, ...]:
+        """All MCP servers, also those that nobody has decided on.
 
         Raises:
             ConfigError: a setting is wrong.
         """
-        return self._plan().at("unknown")
+        return self._plan().servers
 
     async def start(self) -> list[str]:
         """Start the accepted MCP servers; what went wrong.
