@@ -72,3 +72,26 @@ def test_a_slip_is_told_and_what_belongs_to_others_is_not(home: Home) -> None:
         "The environment variable VIBE_SESSION_LOGGING__ENABELD has no effect: session_logging has no such key.",
         "The environment variable VIBE_TOOLS__BASH has no effect: tools has no such key.",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("VIBE_PRIVACY_MODE", "VIBE_PRIVACY__MODE"),
+        ("VIBE_SESSION_LOGGING_ENABLED", "VIBE_SESSION_LOGGING__ENABLED"),
+        ("VIBE_SANDBOX_EXPLORE", "VIBE_SANDBOX__EXPLORE"),
+        ("VIBE_TOOLS_BASH_PERMISSION", "VIBE_TOOLS__BASH__PERMISSION"),
+        ("VIBE_TOOLS__READ_FILE_PERMISSION", "VIBE_TOOLS__READ_FILE__PERMISSION"),
+    ],
+)
+def test_where_an_underscore_lacks_the_variable_that_is_meant_is_named(home: Home, name: str, meant: str) -> None:
+    home.environ[name] = "never"
+    assert home.read().warnings == (f"The environment variable {name} has no effect. Did you mean {meant}?",)
+
+
+def test_a_tool_that_a_variable_misspells_is_told_as_one_in_a_file_is(home: Home) -> None:
+    home.environ |= {"VIBE_TOOLS__BSH__PERMISSION": "never", "VIBE_DISABLED_TOOLS": "run_cod"}
+    assert home.read().warnings == (
+        "the variable VIBE_DISABLED_TOOLS: there is no tool run_cod. Did you mean run_code?",
+        "the variable VIBE_TOOLS__BSH__PERMISSION: there is no tool bsh. Did you mean [tools.bash]?",
+    )

@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
+from itertools import combinations, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, get_args, get_origin
@@ -188,11 +189,23 @@ def _with_node(tree: SettingNode, path: list[str], node: SettingNode) -> Setting
 def _unknown_variable(name: str, key: str) -> list[str]:
     if key in Settings.unused:
         return []
+    if meant := _with_two_underscores(name):
+        return [f"The environment variable {name} has no effect. Did you mean {meant}?"]
     if key in Settings.model_fields:
         return [f"The environment variable {name} has no effect: {key} has no such key."]
     # Programs of the same name have variables of their own: only what looks like a slip is reported.
     near = near_names(key, [*Settings.model_fields, *RENAMED])
     return [f"The environment variable {name} has no effect. Did you mean {PREFIX}{near[0].upper()}?"] if near else []
+
+
+def _with_two_underscores(name: str) -> str:
+    """The variable that is meant where one underscore stands for two; empty where none is."""
+    words = name.removeprefix(PREFIX).replace(NESTED, "_").lower().split("_")
+    for cuts in (cuts for count in (1, 2) for cuts in combinations(range(1, len(words)), count)):
+        path = ["_".join(words[start:end]) for start, end in pairwise((0, *cuts, len(words)))]
+        if _annotation_at(Settings, path) not in (None, JsonValue):
+            return PREFIX + NESTED.join(path).upper()
+    return ""
 
 
 class SettingsReading(NamedTuple):
@@ -277,9 +290,10 @@ def read_settings(
         rules = profile_rules(layer)
         layers.append(_without_widening(layer, merge_layers(layers)))
     variables, told = environment_layer(effective_environment(environ))
-    warnings += [*told, *_broken_lines(environ), *_open_keys(environ)]
+    variables = _renamed_tools(variables)
+    warnings += [*told, *unknown_keys(variables), *_broken_lines(environ), *_open_keys(environ)]
     layers += [
-        _renamed_tools(variables),
+        variables,
         make_node(dict(flags or {}), SettingOrigin("flag", name="the magic's options")),
     ]
     tree = merge_layers(layers)
