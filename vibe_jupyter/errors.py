@@ -15,6 +15,7 @@
 The last two are shown as one line, without a traceback. Anything else that escapes is a bug and keeps its traceback.
 """
 
+import sys
 from typing import Literal
 
 ModelErrorKind = Literal[
@@ -56,6 +57,10 @@ class JournalError(VibeError):
 class RunFailed(Exception):
     """A prompt that did not come to its end. The cell has shown why; the text says it once more, for programs."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.earlier = error_of_user()
+
     def _render_traceback_(self) -> list[str]:
         """What IPython shows."""
         return [f"{type(self).__name__}: the cells queued after this one do not run (--keep-going lets them)"]
@@ -64,9 +69,19 @@ class RunFailed(Exception):
 class RunStopped(KeyboardInterrupt):
     """The user stopped a run, or a prompt that was about to become one."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.earlier = error_of_user()
+
     def _render_traceback_(self) -> list[str]:
         """What IPython shows."""
         return [f"{type(self).__name__}: {self}"]
+
+
+def error_of_user() -> BaseException | None:
+    """The last error that a cell has shown, and that is not the end of a run of ours; None where there was none."""
+    error: BaseException | None = getattr(sys, "last_value", None)
+    return error.earlier if isinstance(error, RunFailed | RunStopped) else error
 
 
 class ToolError(VibeError):

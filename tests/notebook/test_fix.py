@@ -6,7 +6,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
-from vibe_jupyter.testing import say
+from vibe_jupyter.testing import say, status
 
 FAILING = """\
 import json
@@ -34,6 +34,8 @@ def test_before_any_error_there_is_nothing_to_fix_and_the_cell_says_so(session: 
     cell = session.wire.cell(session.wire.send("%vibe fix"))
     assert "There is no error to fix" in cell.text
     assert cell.error.startswith("RunFailed: ")
+    assert "There is no error to fix" in session.wire.cell(session.wire.send("%vibe fix")).text
+    assert session.model.requests == []
 
 
 def test_the_last_error_goes_with_its_frames_and_what_was_involved(session: Session) -> None:
@@ -47,6 +49,17 @@ def test_the_last_error_goes_with_its_frames_and_what_was_involved(session: Sess
     assert "-> 6 mean('bill_len')" in prompt
     assert "table" in prompt.split("-> 4", 1)[1].split("Cell In", 1)[0]
     assert len(prompt) < 8_000
+
+
+def test_a_fix_that_the_server_failed_is_asked_for_once_more_with_the_same_error(session: Session) -> None:
+    session.wire.cell(session.wire.send("weights = [39.1]\nweights[7]"))
+    for _ in range(2):
+        session.model.will_reply(status(400, "the budget is used up"))
+        failed = session.wire.cell(session.wire.send("%vibe fix"))
+        assert failed.error.startswith("RunFailed: ")
+    prompt = asked(session, "%vibe fix")
+    assert "IndexError: list index out of range" in prompt
+    assert "RunFailed" not in prompt.partition("<error>")[2]
 
 
 def test_words_of_the_person_take_the_place_of_ours_and_library_frames_are_named(session: Session) -> None:

@@ -2,13 +2,12 @@
 
 import linecache
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from traceback import walk_tb
 from types import FrameType
 from typing import Any, Final, cast
 
-from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.errors import NotebookError, error_of_user
 from vibe_jupyter.files.truncation import cut_line, head_and_tail, section
 from vibe_jupyter.kernel.outputs import exception_message
 from vibe_jupyter.notebook.told_message import told_class, told_message
@@ -41,7 +40,7 @@ def fix_prompt(shell: object, words: str, *, schema_only: bool) -> str:
     Raises:
         NotebookError: there was none.
     """
-    error = cast("BaseException | None", getattr(sys, "last_value", None))
+    error = error_of_user()
     if error is None:
         raise NotebookError(_NONE)
     name_of = cast(CodeName, cast(Any, shell).compile.format_code_name)

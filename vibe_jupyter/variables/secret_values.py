@@ -13,6 +13,7 @@ from itertools import islice
 from traceback import walk_tb
 from typing import Any, Final, TypeVar, cast
 
+from vibe_jupyter.errors import error_of_user
 from vibe_jupyter.variables.adapters import instance_dict, loaded_attribute, pairs_of
 
 LOOKED_AT: Final = 5_000
@@ -170,7 +171,7 @@ def _values(column: Any) -> list[object]:
 
 
 def _locals_of_last_error() -> list[tuple[str, object]]:
-    error = cast("BaseException | None", getattr(sys, "last_value", None))
+    error = error_of_user()
     frames = [] if error is None else [frame for frame, _ in islice(walk_tb(error.__traceback__), 10 * FRAMES)]
     return [
         pair
