@@ -49,6 +49,14 @@ def agent_file(session: Session, name: str, text: str) -> Iterator[Path]:
         yield path
 
 
+def test_the_agent_of_the_page_that_changes_nothing_has_no_tool_that_does(session: Session) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+    text = page.partition("```toml\n")[2].partition("```")[0]
+    assert "changes nothing" in text
+    with agent_file(session, "reviewer", text):
+        assert offered(session, "reviewer") == READING | {"todo"}
+
+
 @pytest.mark.requirement("agents.builtin.default")
 def test_the_agent_default_asks_before_what_has_effects(session: Session) -> None:
     (session.folder / "read.txt").write_text("forty-two", encoding="utf-8")

@@ -51,6 +51,14 @@ def test_what_makes_things_wider_is_left_and_told(home: Home) -> None:
     assert "textual_theme" not in told
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_what_only_the_users_file_sets_is_told_so_whether_the_folder_is_trusted_or_not(
+    home: Home, trusted: bool
+) -> None:
+    (told,) = home.read(project='[privacy]\nmode = "schema"\n', trusted=trusted).warnings
+    assert told.endswith("[privacy] is not used; only your file sets it.")
+
+
 def test_what_makes_things_tighter_counts_at_once(home: Home) -> None:
     home.user('disabled_tools = ["grep"]\n[tools.bash]\npermission = "ask"\ndenylist = ["rm"]\n')
     reading = home.read(project=TIGHT, trusted=False)

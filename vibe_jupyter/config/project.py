@@ -53,20 +53,24 @@ def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, l
     """
     if file.trusted:
         layer, told = move_renamed_keys(parse_toml(file.text, file.path, "project"))
-        found = [name for name in USERS_TABLES if name in layer.table]
-        told = [*told, *(f"{file.path}: [{name}] is not used; only your file sets it." for name in found)]
-        return _without(layer, *found), told
+        return _without(layer, *USERS_TABLES), [*told, *_unused_tables(file, layer)]
     try:
         layer, _ = move_renamed_keys(parse_toml(file.text, file.path, "project"))
+        unused, layer = _unused_tables(file, layer), _without(layer, *USERS_TABLES)
         kept = SettingNode(dict(_tightening_settings(layer, below)), layer.origin)
         validate_settings(kept)
     except (ConfigError, ValidationError):
         return SettingNode({}, below.origin), [f"{file.path} is wrong and was left out; the folder is not trusted."]
     left = [".".join(map(str, path)) for path, _ in _widening_settings(layer, kept)]
     if not left:
-        return kept, []
+        return kept, unused
     names = ", ".join(dict.fromkeys(name.split(".")[0] if name.split(".")[0] != "tools" else name for name in left))
-    return kept, [f"{file.path} is not trusted; ignored: {names}. %vibe trust shows it and asks."]
+    return kept, [*unused, f"{file.path} is not trusted; ignored: {names}. %vibe trust shows it and asks."]
+
+
+def _unused_tables(file: ProjectFile, layer: SettingNode) -> list[str]:
+    found = [name for name in USERS_TABLES if name in layer.table]
+    return [f"{file.path}: [{name}] is not used; only your file sets it." for name in found]
 
 
 def list_demands(file: ProjectFile) -> list[str]:
