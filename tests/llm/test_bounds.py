@@ -187,6 +187,23 @@ async def test_a_proxy_that_cannot_be_used_is_told(monkeypatch, proxy):
     assert "model.invalid" in str(error)
 
 
+async def test_a_proxy_that_refuses_is_named_without_its_password_and_is_not_where_it_is_not_asked(monkeypatch):
+    for name in ("NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    port = free_port()
+    monkeypatch.setenv("HTTP_PROXY", f"http://me:hunter22@127.0.0.1:{port}/")
+    asker = client()
+    refused, _ = await failure_of(asker, request("http://model.invalid/v1"))
+    await asker.close()
+    assert f"through the proxy 127.0.0.1:{port}." in str(refused)
+    assert "hunter22" not in str(refused)
+    monkeypatch.setenv("NO_PROXY", "model.invalid")
+    direct = client()
+    lost, _ = await failure_of(direct, request("http://model.invalid/v1"))
+    await direct.close()
+    assert "proxy" not in str(lost)
+
+
 async def test_a_long_wait_names_its_end_and_a_short_one_its_seconds():
     asker = client(waits=Waits())
     with ScriptedModel([status(429, headers={"retry-after": "40"}), status(503), "fine"]) as model:

@@ -120,9 +120,23 @@ def unreachable_error(
     elif "proxy" in reason:
         variable = "HTTPS_PROXY" if endpoint.tls else "HTTP_PROXY"
         step = f"Set {variable} to an HTTP proxy that can be reached, or put {endpoint.host} into NO_PROXY."
+    elif proxy := _proxy_of(endpoint):
+        step = f"It is asked through the proxy {proxy}. Check that and {base}, or put {endpoint.host} into NO_PROXY."
     else:
         step = f"Check the network and {base}."
     return ModelError(_error_text(what, "", step), kind=kind)
+
+
+def _proxy_of(endpoint: Endpoint) -> str:
+    """The host and port of the proxy that it is asked through; empty where there is none."""
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - most servers answer
+
+    proxies = getproxies()
+    named = proxies.get("https" if endpoint.tls else "http") or proxies.get("all", "")
+    place = named.partition("://")[2] or named
+    return (
+        "" if proxy_bypass(endpoint.host) else place.rstrip("/").rpartition("@")[2]
+    )  # what may hold a password is left
 
 
 def retry_reason(status: int) -> str:
