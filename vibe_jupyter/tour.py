@@ -136,7 +136,7 @@ def _fix_cell(notebook: str, data: FrameData) -> Reply | None:
 def _compute_step(data: FrameData) -> Reply:
     text = (
         f"I compare how much of each measurement's spread lies between the groups of `{data.groups}`. "
-        "That runs code in your kernel, so it needs your approval."
+        "That only looks, so it runs in a copy of your kernel; where there can be none, you are asked first."
     )
     code = f"""\
 import pandas as pd

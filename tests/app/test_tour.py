@@ -1,8 +1,12 @@
 """The tour on data of the user's own."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.app.conftest import Session
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import WITH_PANDAS
+from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.testing import ModelRequest, ScriptedAnswer
 from vibe_jupyter.tour import next_reply
 
@@ -42,3 +46,14 @@ def test_the_tour_says_in_one_sentence_why_the_cell_was_not_mended() -> None:
     said = next_reply(ModelRequest({"messages": messages}, {}))
     assert isinstance(said, ScriptedAnswer)
     assert "is as it was: Nothing was done: cell 4 (e332a753) was changed since you read it.\n" in said.text
+
+
+@pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
+def test_the_tour_says_of_its_code_what_happens_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIBE_SANDBOX__EXPLORE", "sandbox")  # other tests are asked
+    with running_session(WITH_PANDAS, tmp_path) as session:
+        session.run('import pandas as pd\nframe = pd.DataFrame({"kind": ["a", "b"] * 50, "size": [1.0, 9.0] * 50})')
+        shown = session.html(session.run("%%vibe --model tour\nLook."))
+    assert "in a copy of your kernel: nothing was changed" in shown
+    assert "so it runs in a copy of your kernel" in shown
+    assert "needs your approval" not in shown
