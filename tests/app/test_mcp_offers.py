@@ -1,11 +1,14 @@
 """What MCP servers offer and ask, in a kernel: resources and prompts with Tab, and their questions as cards."""
 
+import html
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.app.conftest import Session, running_session
@@ -150,3 +153,21 @@ def test_a_sign_in_that_was_skipped_is_asked_for_again_after_a_restart(shared: S
         assert "which a %%vibe cell asks for" in shared.run("%vibe mcp restart guarded").text
         skip_sign_in("%vibe hello again")
     config.write_text(before, encoding="utf-8")
+
+
+def test_a_server_that_was_removed_and_added_again_asks_for_a_sign_in(session: Session) -> None:
+    def sign_in(line: str) -> None:
+        session.model.will_reply(say("Hello."))
+        request = session.wire.send(line)
+        view = session.view(request)
+        view.question()
+        link = re.search(r'href="(http://127[^"]*/authorize[^"]*)"', view.wait_for("/authorize"))
+        assert link is not None
+        assert "You are signed in." in httpx.get(html.unescape(link[1]), follow_redirects=True).text
+        assert not session.wire.cell(request).error
+
+    with served(GUARDED) as url:
+        for _ in range(2):
+            session.run(f"%vibe mcp add guarded {url}")
+            sign_in("%vibe hello")
+            session.run("%vibe mcp remove guarded")

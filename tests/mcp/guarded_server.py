@@ -1,8 +1,9 @@
-"""A server that wants its callers signed in, and is its own authorization server. Prints its port first.
+"""A server that wants its callers signed in, and its authorization server, at an address of its own. Prints its port.
 
 python guarded_server.py [SECONDS]      how long a token holds; an hour where nothing is said
 """
 
+import asyncio
 import secrets
 import socket
 import sys
@@ -14,12 +15,15 @@ from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
     AuthorizationParams,
+    ProviderTokenVerifier,
     RefreshToken,
     construct_redirect_uri,
 )
+from mcp.server.auth.routes import create_auth_routes
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
 
 HOLDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3600
 
@@ -60,14 +64,14 @@ class Authority:
         return self.codes.get(code)
 
     async def exchange_authorization_code(
-        self, client: OAuthClientInformationFull, code: AuthorizationCode
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         self.done.append("exchanged")
-        del self.codes[code.code]
+        del self.codes[authorization_code.code]
         return self._issued(client)
 
-    async def load_refresh_token(self, client: OAuthClientInformationFull, token: str) -> RefreshToken | None:
-        return self.refreshing.get(token)
+    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+        return self.refreshing.get(refresh_token)
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
@@ -93,17 +97,15 @@ class Authority:
 
 
 def main() -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    listener, desk = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    base, issuer = (AnyHttpUrl(f"http://127.0.0.1:{one.getsockname()[1]}") for one in (listener, desk))
     authority = Authority()
+    registration = ClientRegistrationOptions(enabled=True)
     server = MCPServer(
         "guarded",
-        auth_server_provider=authority,
+        token_verifier=ProviderTokenVerifier(authority),
         auth=AuthSettings(
-            issuer_url=AnyHttpUrl(base),
-            resource_server_url=AnyHttpUrl(f"{base}/mcp"),
-            client_registration_options=ClientRegistrationOptions(enabled=True),
-            validate_token_resource=False,
+            issuer_url=issuer, resource_server_url=AnyHttpUrl(f"{base}mcp"), validate_token_resource=False
         ),
     )
 
@@ -118,9 +120,28 @@ def main() -> None:
         authority.tokens.clear()
         return "forgotten"
 
+    @server.tool()
+    def forget_all() -> str:
+        """Know nobody any more, as after a restart with an empty memory."""
+        authority.tokens.clear()
+        authority.refreshing.clear()
+        authority.clients.clear()
+        return "forgotten"
+
     print(listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
-    uvicorn.Server(config).run(sockets=[listener])
+    asyncio.run(
+        _serve(
+            (server.streamable_http_app(), listener),
+            (Starlette(routes=create_auth_routes(authority, issuer, client_registration_options=registration)), desk),
+        )
+    )
+
+
+async def _serve(*apps: tuple[Starlette, socket.socket]) -> None:
+    servers = [uvicorn.Server(uvicorn.Config(app, log_level="warning")) for app, _ in apps]
+    await asyncio.gather(
+        *(server.serve(sockets=[listener]) for server, (_, listener) in zip(servers, apps, strict=True))
+    )
 
 
 if __name__ == "__main__":

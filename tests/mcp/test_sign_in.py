@@ -1,8 +1,9 @@
 """Signing in to a remote server: on a card of the run, in a browser of the user's, with an authority of ours."""
 
 import asyncio
+import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +16,7 @@ from tests.mcp.conftest import call as call_tool
 from tests.mcp.conftest import connection, declared, served, until
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.config.tool_servers import ServerAddress
+from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.oauth_redirect import RedirectListener, SignInError, free_port, read_redirect
 from vibe_jupyter.mcp.token_store import MemoryStore
 from vibe_jupyter.protocol import (
@@ -137,6 +139,108 @@ async def test_a_token_that_the_server_forgot_is_renewed_without_the_person(tmp_
             await call_tool(server, "forget")
             done = (await call_tool(server, "history")).split()
             assert (done.count("authorized"), done.count("refreshed")) == (1, 1)
+
+
+@pytest.fixture
+async def later_kernel(tmp_path: Path) -> AsyncIterator[Callable[[], Awaitable[McpBench]]]:
+    """Starts one kernel after the other, which share a keyring, with a server of their own."""
+    with served(GUARDED) as own:
+        async with AsyncExitStack() as stack:
+
+            async def start() -> McpBench:
+                folder = tmp_path / str(len(list(tmp_path.iterdir())))
+                folder.mkdir()
+                bench = await stack.enter_async_context(mcp_bench(folder, store=KEYRING))
+                bench.declare(declared("guarded", ServerAddress(own)))
+                bench.model.will_reply(say("done"), say("done"), say("done"))
+                return bench
+
+            yield start
+    KEYRING.clear()
+
+
+class Keyring(MemoryStore):
+    """What several kernels share."""
+
+    def change(self, **values: object) -> None:
+        """Have something else in what is kept; None takes it out."""
+        for name in self._kept:
+            kept = json.loads(self._kept[name]) | values
+            self._kept[name] = json.dumps({key: value for key, value in kept.items() if value is not None})
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+
+KEYRING = Keyring()
+
+
+async def test_a_kept_sign_in_that_ran_out_is_renewed_by_a_later_kernel_without_the_person(
+    later_kernel: Callable[[], Awaitable[McpBench]],
+) -> None:
+    await (await later_kernel()).ask("go", Browser())
+    KEYRING.change(expires_at=1.0)
+    bench = await later_kernel()
+    assert not all_of(await bench.ask("go", Browser()), QuestionAsked)
+    assert "refreshed" in await call_tool(connection(bench.servers, "guarded"), "history")
+
+
+async def test_two_kernels_renew_one_sign_in_without_the_person(
+    later_kernel: Callable[[], Awaitable[McpBench]],
+) -> None:
+    benches = [await later_kernel(), await later_kernel()]
+    for bench in benches:
+        await bench.ask("go", Browser())
+    first, second = (connection(bench.servers, "guarded") for bench in benches)
+    for round_ in range(1, 3):
+        await call_tool(first, "forget")
+        for server in (first, second):  # what the other one renewed holds: a renewal uses up the one before
+            done = (await call_tool(server, "history")).split()
+            assert (done.count("authorized"), done.count("refreshed")) == (1, round_)
+
+
+async def test_an_authority_that_forgot_us_gives_us_a_new_name_before_the_page_is_shown(
+    later_kernel: Callable[[], Awaitable[McpBench]],
+) -> None:
+    first = await later_kernel()
+    await first.ask("go", Browser())
+    await call_tool(connection(first.servers, "guarded"), "forget_all")
+    browser = Browser()
+    await (await later_kernel()).ask("go", browser)
+    assert "You are signed in." in browser.page
+
+
+async def test_after_a_page_that_did_not_know_us_a_restart_and_a_prompt_lead_to_one_that_does(
+    later_kernel: Callable[[], Awaitable[McpBench]],
+) -> None:
+    first = await later_kernel()
+    await first.ask("go", Browser())
+    await call_tool(connection(first.servers, "guarded"), "forget_all")
+    KEYRING.change(tokens=None)
+    bench = await later_kernel()
+    dead = Browser()
+
+    def skip_when_seen(event: Event, run: Run) -> None:
+        dead(event, run)
+        if isinstance(event, QuestionAsked):
+            run.send(Answer(question_id=event.question_id, answers=None))
+
+    await bench.ask("go", skip_when_seen)
+    bench.requests.sign_ins.ask_again("guarded")
+    with pytest.raises(ServerError, match="which a %%vibe cell asks for"):
+        await bench.servers.restart("guarded")
+    browser = Browser()
+    await bench.ask("go", browser)
+    assert "You are signed in." in browser.page
+    assert connection(bench.servers, "guarded").state == "ready"
+
+
+async def test_a_call_whose_sign_in_ended_says_so_where_nobody_is_there(bench: McpBench) -> None:
+    await bench.ask("go", Browser())
+    calls = [call("mcp__guarded__forget_all"), call("mcp__guarded__history"), say("done")]
+    with ScriptedModel(calls) as bench.model:
+        events = await bench.ask("go", attended=False)
+    assert "nobody is here to do that" in all_of(events, ToolFinished)[-1].summary
 
 
 async def test_a_sign_in_that_is_skipped_fails_the_server_alone_and_is_not_asked_for_again(bench: McpBench) -> None:

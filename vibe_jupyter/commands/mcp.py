@@ -136,9 +136,12 @@ class _Commands:
         )
 
     def remove(self, name: str) -> str:
-        self._find_planned(name)
+        """Take it out, and what signing in to it gave: one that is added again may be signed in to as somebody else."""
+        one = self._find_planned(name)
         path = remove_server(name, self._setup.environ)
         self._close_others()
+        if one.filled is not None:
+            self._mcp.requests.sign_ins.forget(one.filled)
         return f"Removed {name} from {path}."
 
     def switch(self, name: str, *, on: bool) -> str:

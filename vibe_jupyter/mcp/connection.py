@@ -272,7 +272,10 @@ class ServerPool:
             raise ServerError(f"There is no MCP server {name}. Declared: {known}.", server=name)
         await found.close()
         found.restarts.worked()
-        await found.start()
+        try:
+            await found.start()
+        finally:
+            found.restarts.start_failed = False  # the next run waits for it: it may show the page for signing in
 
     async def close(self) -> None:
         """End them all."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import html
+import os
 import secrets
 import socket
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ _PAGE: Final = "<!doctype html><meta charset=utf-8><title>vibe-jupyter</title><p
 
 class SignInError(Exception):
     """Signing in came to nothing; the text says why, for the user."""
+
+
+class NobodyAsked(SignInError):
+    """The page was not shown."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ def free_port(wanted: int = 0) -> int:
     """A port that nobody listens on, if possible the wanted one."""
     for port in dict.fromkeys((wanted, 0)):
         with socket.socket() as probe:
+            if os.name == "posix":  # as asyncio listens: one that a sign-in used a moment ago is free
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
             except OSError:

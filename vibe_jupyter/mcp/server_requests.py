@@ -22,10 +22,10 @@ from vibe_jupyter.files.truncation import spill_result
 from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.elicitation import answer_elicitation
 from vibe_jupyter.mcp.hooks import OfferedFeature, OpenCalls, ServerPause, SideTasks
-from vibe_jupyter.mcp.oauth_redirect import SignInError
+from vibe_jupyter.mcp.oauth_redirect import NobodyAsked
 from vibe_jupyter.mcp.resources import NamedSource, PromptCall, ServerOfferings, fetch_prompt, resource_result
 from vibe_jupyter.mcp.sampling import Sampling
-from vibe_jupyter.mcp.token_store import MemoryStore, SecretStore
+from vibe_jupyter.mcp.token_store import MemoryStore, SecretStore, store_name
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.protocol import AssistantMessage, Headline, Notice, Question, TextPart
 from vibe_jupyter.safe_imports import without_working_folder
@@ -175,8 +175,8 @@ class SignIns:
         self._calls = calls
         self._call_context: CallContext | None = None
         """Of the current run."""
-        self._declined: set[str] = set()
-        """Servers that the user did not want to sign in to."""
+        self._declined: set[tuple[str, str]] = set()
+        """Servers that the user did not want to sign in to: name, and host of the page."""
         self._shown = SideTasks()
         """Cards outside of calls."""
 
@@ -201,7 +201,13 @@ class SignIns:
 
     def ask_again(self, server: str) -> None:
         """Forget that the user did not want to."""
-        self._declined.discard(server)
+        self._declined = {one for one in self._declined if one[0] != server}
+
+    def forget(self, server: ToolServer) -> None:
+        """Sign out of a server that is no longer declared; one of its name may be signed in to."""
+        self.ask_again(server.name)
+        if isinstance(server.at, ServerAddress):
+            self._store.put(store_name(server.at.url), "")
 
     async def stop(self) -> None:
         """Take back the cards that are shown outside of calls."""
@@ -211,11 +217,11 @@ class SignIns:
         """Put the page on a card; what the user typed, or None when they said no. Cancelled when they are done."""
         call_context = self._call_context
         if call_context is None:
-            raise SignInError(f"it requires you to sign in at {host}, which a %%vibe cell asks for")
+            raise NobodyAsked(f"it requires you to sign in at {host}, which a %%vibe cell asks for")
         if not await call_context.attended():
-            raise SignInError(f"it requires you to sign in at {host}, and nobody is here to do that")
-        if server in self._declined:
-            raise SignInError("it requires you to sign in, which you declined")
+            raise NobodyAsked(f"it requires you to sign in at {host}, and nobody is here to do that")
+        if (server, host) in self._declined:
+            raise NobodyAsked("it requires you to sign in, which you declined")
         if self._calls.has(server):
             return await self._calls.ask_for(
                 server, lambda _: self._show_sign_in_card(call_context, server, address, host=host)
@@ -241,7 +247,7 @@ class SignIns:
                 await call_context.emit(step.finished("ok", self._store.how_long))
             raise
         if answers is None:
-            self._declined.add(server)
+            self._declined.add((server, host))
             await call_context.emit(step.finished("error", "you skipped it"))
             return None
         await call_context.emit(step.finished("ok", "address pasted"))

@@ -276,9 +276,9 @@ class ServerLink:
             if fault.kind != "gone":
                 raise
             await self.close()  # a program's exit code is known when it has ended
-            raise LinkFault(
-                "gone", f"ended before it answered: {self.trouble}" if self.trouble else fault.what
-            ) from fault
+            why = await self.ended()
+            what = f"ended before it answered: {self.trouble}" if self.trouble else fault.what
+            raise LinkFault("gone", what if why in what else f"{what}: {why}") from fault
 
     async def list_again(self, seconds: float) -> tuple[RemoteTool, ...]:
         """The tools as the server lists them now.

@@ -12,9 +12,16 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
 from mcp.client.auth.oauth2 import OAuthContext
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from vibe_jupyter.mcp.declared import is_loopback
@@ -23,29 +30,34 @@ from vibe_jupyter.mcp.hooks import ServerPause
 from vibe_jupyter.mcp.oauth_redirect import (
     HOST,
     PATH,
+    NobodyAsked,
     RedirectAnswer,
     RedirectListener,
     SignInError,
     free_port,
     read_redirect,
 )
-from vibe_jupyter.mcp.token_store import SecretStore
+from vibe_jupyter.mcp.token_store import SecretStore, store_name
 
 SIGN_IN_TIMEOUT: Final = 600.0
 """Seconds that a user may take in the browser."""
 _LONG_AGO: Final = 1.0
 """Seconds since 1970."""
+_WANTS_MORE: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+"""Answers that may lead to a sign-in."""
+_UNKNOWN_CLIENT: Final = b"invalid_client"
+"""By which an authorization server says that it no longer knows the name it gave us."""
 
 ShowPage = Callable[[str, str], Awaitable[str | None]]
 """Shows the user an address and its host; gives what they typed, or None when they said no. Cancelled when the
-browser came back. Raises SignInError where nobody is there."""
+browser came back. Raises NobodyAsked where it is not shown."""
 
 
 class SignIn(OAuthClientProvider):
     """Signs the requests to one server; asks the user when it has to."""
 
     def __init__(self, url: str, store: SecretStore, show: ShowPage, pause: ServerPause) -> None:
-        storage = TokenStorage(store, url)
+        self._storage = TokenStorage(store, url)
         metadata = OAuthClientMetadata(
             redirect_uris=[AnyUrl(f"http://{HOST}:1{PATH}")],  # the port is known when the store was read
             client_name="vibe-jupyter",
@@ -53,37 +65,55 @@ class SignIn(OAuthClientProvider):
             response_types=["code"],
             token_endpoint_auth_method="none",
         )
-        super().__init__(url, metadata, storage, self._show_page, self._wait_for_browser)
-        storage.context = self.context
+        super().__init__(url, metadata, self._storage, self._show_page, self._wait_for_browser)
+        self._storage.context = self.context
         self._show = show
         self._pause = pause
         self._page = ""
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if self._initialized and not self.context.is_token_valid():
+            self._initialized = False  # another kernel may have renewed what is kept: that is read first
         flow = super()._auth_flow(request)
         renewed = False
         try:
             outgoing = await anext(flow)
             while True:
                 response = yield outgoing
-                if outgoing is request and not renewed and self._may_renew(response):
-                    # The SDK would ask the user at once; a token that ran out early is first renewed.
-                    await flow.aclose()
-                    renewed, self.context.token_expiry_time = True, _LONG_AGO
-                    flow = super()._auth_flow(request)
-                    outgoing = await anext(flow)
-                    continue
+                if outgoing is request and response.status_code in _WANTS_MORE:
+                    if not renewed and await self._may_renew(request, response):
+                        # The SDK would ask the user at once; a token that ran out early is first renewed.
+                        await flow.aclose()
+                        renewed = True
+                        flow = super()._auth_flow(request)
+                        outgoing = await anext(flow)
+                        continue
+                    await self._storage.choose_redirect()
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
         except (OAuthFlowError, ValidationError) as error:
+            if isinstance(error, OAuthTokenError):
+                await self._storage.forget_client()
             first = str(error).split("\n", 1)[0][:300]
             raise SignInError(f"it requires a key or a sign-in, and signing in failed: {first}") from error
         finally:
             await flow.aclose()
 
-    def _may_renew(self, response: httpx2.Response) -> bool:
-        return response.status_code == HTTPStatus.UNAUTHORIZED and self.context.can_refresh_token()
+    async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
+        if response.is_error and _UNKNOWN_CLIENT in await response.aread():
+            await self._storage.forget_client()  # with it, the page would be an error page
+        return await super()._handle_refresh_response(response)
+
+    async def _may_renew(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        """Whether a token is left to try after the one that was refused: another kernel's, or a renewed one."""
+        if response.status_code != HTTPStatus.UNAUTHORIZED:
+            return False
+        await self._initialize()
+        tokens = self.context.current_tokens
+        if tokens is not None and request.headers.get("Authorization") == f"Bearer {tokens.access_token}":
+            self.context.token_expiry_time = _LONG_AGO
+        return self.context.is_token_valid() or self.context.can_refresh_token()
 
     async def _show_page(self, address: str) -> None:
         """Remember it; it is shown when somebody listens."""
@@ -102,6 +132,12 @@ class SignIn(OAuthClientProvider):
             try:
                 await asyncio.wait({shown, redirect.came}, timeout=SIGN_IN_TIMEOUT, return_when="FIRST_COMPLETED")
                 back = self._sign_in_outcome(redirect, shown)
+            except NobodyAsked:
+                raise
+            except BaseException:
+                # It may have come to nothing because the page no longer knows us; the next one begins with a new name.
+                await self._storage.forget_client()
+                raise
             finally:
                 shown.cancel()
                 redirect.close()
@@ -136,52 +172,71 @@ class _Kept(BaseModel):
     expires_at: float | None = None
     """Seconds since 1970; None where the server did not say."""
     client: OAuthClientInformationFull | None = None
-
-
-def store_name(url: str) -> str:
-    """Under which a server's sign-in is kept."""
-    parts = urlsplit(url)
-    return f"mcp {parts.scheme}://{parts.netloc}{parts.path}"
+    authority: OAuthMetadata | None = None
+    """Where tokens are renewed, which may be elsewhere than the server."""
+    resource: ProtectedResourceMetadata | None = None
 
 
 class TokenStorage:
     """The SDK's view of the store, for one server."""
 
     def __init__(self, store: SecretStore, url: str) -> None:
-        self.context: OAuthContext | None = None
+        self.context: OAuthContext
         """Of the provider that reads here."""
         self._store = store
         self._name = store_name(url)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Those kept, with the time they still hold."""
+        """Those kept, with the time they still hold; where the store gives none, those that were there before."""
         kept = await self._read_store()
-        if kept.tokens is not None and kept.expires_at is not None and self.context is not None:
+        self.context.oauth_metadata = self.context.oauth_metadata or kept.authority
+        self.context.protected_resource_metadata = self.context.protected_resource_metadata or kept.resource
+        if kept.tokens is None:
+            return self.context.current_tokens
+        if kept.expires_at is not None:
             kept.tokens.expires_in = int(kept.expires_at - time.time())
-            self.context.token_expiry_time = kept.expires_at
+        self.context.token_expiry_time = kept.expires_at
         return kept.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep them."""
-        kept = await self._read_store()
-        kept.tokens = tokens
-        kept.expires_at = time.time() + tokens.expires_in if tokens.expires_in is not None else None
-        await self._write_store(kept)
+        """Keep them, with what it takes to renew them."""
+        context = self.context
+        expires_at = time.time() + tokens.expires_in if tokens.expires_in is not None else None
+        await self._write_store(
+            _Kept(
+                tokens=tokens,
+                expires_at=expires_at,
+                client=context.client_info,
+                authority=context.oauth_metadata,
+                resource=context.protected_resource_metadata,
+            )
+        )
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """What the authorization server knows us by, as long as the browser can come back to the address it knows."""
-        kept = (await self._read_store()).client
-        known = [urlsplit(str(uri)).port or 0 for uri in (kept.redirect_uris if kept else None) or ()]
-        port = await asyncio.to_thread(free_port, known[0] if known else 0)
-        if self.context is not None:
-            self.context.client_metadata.redirect_uris = _redirect_addresses(port)
-        return kept if port in known else None
+        """What the authorization server knows us by."""
+        return (await self._read_store()).client or self.context.client_info
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep it."""
         kept = await self._read_store()
         kept.client = client_info
         await self._write_store(kept)
+
+    async def forget_client(self) -> None:
+        """Have the authorization server give us a new name at the next sign-in."""
+        self.context.client_info = None
+        kept = await self._read_store()
+        kept.client = None
+        await self._write_store(kept)
+
+    async def choose_redirect(self) -> None:
+        """Where the browser comes back to: the address that the authorization server knows, as long as it is free."""
+        client = self.context.client_info
+        known = [urlsplit(str(uri)).port or 0 for uri in (client.redirect_uris if client else None) or ()]
+        port = await asyncio.to_thread(free_port, known[0] if known else 0)
+        self.context.client_metadata.redirect_uris = [AnyUrl(f"http://{HOST}:{port}{PATH}")]
+        if port not in known:
+            self.context.client_info = None
 
     async def _read_store(self) -> _Kept:
         text = await asyncio.to_thread(self._store.get, self._name)
@@ -192,7 +247,3 @@ class TokenStorage:
 
     async def _write_store(self, kept: _Kept) -> None:
         await asyncio.to_thread(self._store.put, self._name, kept.model_dump_json(exclude_none=True))
-
-
-def _redirect_addresses(port: int) -> list[AnyUrl]:
-    return [AnyUrl(f"http://{HOST}:{port}{PATH}")]

@@ -2,10 +2,17 @@
 
 import threading
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from vibe_jupyter.config.model_choice import SERVICE, has_keyring
 
 WHILE_IT_RUNS: Final = "as long as this kernel runs; `pip install 'vibe-jupyter[keyring]'` keeps it"
+
+
+def store_name(url: str) -> str:
+    """Under which a server's sign-in is kept."""
+    parts = urlsplit(url)
+    return f"mcp {parts.scheme}://{parts.netloc}{parts.path}"
 
 
 class KeyringStore:
