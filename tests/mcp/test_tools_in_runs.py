@@ -49,6 +49,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
+from vibe_jupyter.testing.wire import Call
 from vibe_jupyter.tools.contract import JoinedToolsets, StaticToolset
 from vibe_jupyter.tools.todo import TodoTool
 
@@ -218,6 +219,20 @@ async def test_arguments_that_do_not_fit_the_servers_schema_are_an_error_result_
         f"Wrong arguments for {WORDS}: text: 5 is not of type 'string'. Nothing was run. "
         f"{WORDS} takes text: string (required)."
     )
+
+
+@pytest.mark.parametrize(
+    ("sent", "problem"),
+    [
+        ('{"text": "a\\ud83d"}', "half a character"),
+        ('{"text": "a", "more": [1e999]}', "a number is beyond the largest"),
+    ],
+)
+async def test_what_no_server_can_be_sent_is_named_and_nobody_is_asked(bench: Bench, sent: str, problem: str) -> None:
+    bench.model.will_reply(Call(WORDS, sent), say("Sorry."))
+    assert kinds(await bench.run()) == ["tool_finished"]
+    assert problem in bench.told()
+    assert "Nothing was run." in bench.told()
 
 
 async def test_a_call_waits_for_the_person_and_shows_all_of_it(bench: Bench) -> None:

@@ -57,7 +57,19 @@ _Check = Callable[[Any, Any, Any, Any], "Iterator[Any] | None"]
 
 
 class ServerToolArguments(RootModel[dict[str, JsonValue]]):
-    """One JSON object."""
+    """One JSON object, which reaches the server as it is shown."""
+
+    @model_validator(mode="after")
+    def _can_be_sent(self) -> "ServerToolArguments":
+        try:
+            json.dumps(self.root, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                "a text holds half a character (one surrogate alone), which no server can be sent"
+            ) from None
+        except ValueError:
+            raise ValueError("a number is beyond the largest that can be sent, about 1.8e308") from None
+        return self
 
 
 @dataclass(frozen=True)
