@@ -249,6 +249,18 @@ def test_in_an_untrusted_folder_agent_and_user_are_told_that_nobody_can_be_asked
     assert "live page: yes; nobody is there to allow anything" in prompt
 
 
+@pytest.mark.parametrize("option", ["--model", "--agent"])
+def test_a_model_or_agent_that_is_not_there_is_named_before_any_cell_runs(
+    environment: dict[str, str], work: Path, option: str
+) -> None:
+    path = write(work / "n.ipynb", "open('ran', 'w').close()")
+    done = run(environment, path, option, "nowhere", "-p", "hello")
+    assert done.returncode == 2
+    assert f"There is no {option[2:]} 'nowhere'" in done.stderr
+    assert "scripted" in done.stderr if option == "--model" else "plan" in done.stderr
+    assert not (work / "ran").exists()
+
+
 def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:

@@ -1,6 +1,7 @@
 """`vibe-jupyter run`: every code cell in its order, then the file."""
 
 import argparse
+import os
 import re
 import sys
 import time
@@ -20,7 +21,7 @@ from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.document import may_raise
-from vibe_jupyter.options import parse_price
+from vibe_jupyter.options import TOUR, parse_price
 from vibe_jupyter.protocol import METADATA_KEY
 from vibe_jupyter.tools.contract import lost_words
 
@@ -110,6 +111,7 @@ def run_notebook(options: RunOptions) -> int:
     file = NotebookFile(options.notebook)
     target = options.save_as or options.notebook
     file.check_writable(target)
+    _check_choices(options)
     document = HeadlessDocument(file.notebook)
     if options.prompt is not None:
         _add_prompt(document, options.prompt)
@@ -130,6 +132,24 @@ def run_notebook(options: RunOptions) -> int:
             file.save(target)
     say.line(f"Saved as {target}.")
     return code
+
+
+def _check_choices(options: RunOptions) -> None:
+    """That the model and the agent that the command line names are there: the first prompt may come after hours.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    model, agent = (options.settings.get(_SETTINGS[one]) for one in ("model", "agent"))
+    if model is None and agent is None:
+        return
+    from vibe_jupyter import config
+    from vibe_jupyter.app.project import KernelSettings
+
+    environ = {**os.environ, **options.settings}
+    settings = KernelSettings(options.notebook.absolute().parent, environ).current(agent).reading.settings
+    if model not in (None, TOUR):
+        config.choose_model(settings, model, environ, keyed=False)  # a cell may set the key
 
 
 def _add_prompt(document: HeadlessDocument, prompt: str) -> None:
