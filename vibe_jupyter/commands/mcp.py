@@ -1,5 +1,6 @@
 """`%vibe mcp …`: MCP servers, their tools and logs, as tables, and what changes them."""
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -404,6 +405,8 @@ def parse_server_entry(words: Sequence[str]) -> dict[str, JsonValue]:
     if not rest:
         raise ConfigError(f"Neither a command nor an address is given. {USAGE}.")
     is_remote = _ADDRESS.fullmatch(rest[0]) is not None
+    if is_remote:  # other programs may have them behind it
+        rest = [rest[0], *_take_options(rest[1:], options)]
     if is_remote and (len(rest) > 1 or not _URL.fullmatch(rest[0])):
         raise ConfigError(f"A remote server requires one http or https address, not {' '.join(rest)!r}. {USAGE}.")
     _check_transport(options.pop(_TRANSPORT), is_remote=is_remote)
@@ -445,7 +448,10 @@ def _command_words(words: list[str]) -> list[str]:
 
 def _program_entry(name: str, command: list[str], options: dict[str, list[str]]) -> dict[str, JsonValue]:
     _refuse_options(options, ("--header", "--key"), "a program")
-    entry: dict[str, JsonValue] = {"name": name, "transport": "stdio", "command": list(command)}
+    expanded: list[JsonValue] = [
+        os.path.expanduser(word) if word.startswith("~/") else word for word in command
+    ]  # as a shell does
+    entry: dict[str, JsonValue] = {"name": name, "transport": "stdio", "command": expanded}
     if options["--env"]:
         entry["env"] = {key: value for key, value in map(_variable_pair, options["--env"])}
     if options["--cwd"]:
