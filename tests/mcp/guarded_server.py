@@ -1,6 +1,7 @@
 """A server that wants its callers signed in, and its authorization server, at an address of its own. Prints its port.
 
-python guarded_server.py [SECONDS]      how long a token holds; an hour where nothing is said
+python guarded_server.py [SECONDS [closed]]     how long a token holds, an hour where nothing is said; whether the
+                                                authorization server registers nobody
 """
 
 import asyncio
@@ -100,7 +101,7 @@ def main() -> None:
     listener, desk = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
     base, issuer = (AnyHttpUrl(f"http://127.0.0.1:{one.getsockname()[1]}") for one in (listener, desk))
     authority = Authority()
-    registration = ClientRegistrationOptions(enabled=True)
+    registration = ClientRegistrationOptions(enabled="closed" not in sys.argv)
     server = MCPServer(
         "guarded",
         token_verifier=ProviderTokenVerifier(authority),

@@ -102,6 +102,38 @@ async def test_where_the_browser_cannot_come_back_the_person_pastes_the_address(
     assert connection(bench.servers, "guarded").state == "ready"
 
 
+async def test_what_is_not_the_address_of_the_last_page_is_asked_for_again_with_the_reason(bench: McpBench) -> None:
+    browser = Browser(to_the_end=False)
+    cards: list[QuestionAsked] = []
+
+    def paste_the_wrong_one_first(event: Event, run: Run) -> None:
+        if isinstance(event, QuestionAsked):
+            cards.append(event)
+            if len(cards) == 1:
+                typed = Answered(question="", other=event.questions[0].link)
+                run.send(Answer(question_id=event.question_id, answers=(typed,)), by="person")
+            else:
+                browser(event, run)
+
+    events = await bench.ask("go", paste_the_wrong_one_first)
+    assert ["is not the whole address of the last page" in card.questions[0].question for card in cards] == [
+        False,
+        True,
+    ]
+    assert (one(events, ToolFinished).outcome, one(events, ToolFinished).summary) == ("ok", "address pasted")
+    assert connection(bench.servers, "guarded").state == "ready"
+
+
+async def test_an_authority_that_registers_nobody_leads_to_a_key(tmp_path: Path) -> None:
+    with served(GUARDED, "3600", "closed") as closed:
+        async with mcp_bench(tmp_path, store=MemoryStore()) as bench:
+            bench.declare(declared("guarded", ServerAddress(closed)))
+            bench.model.will_reply(say("done"))
+            (told,) = all_of(await bench.ask("go"), Notice)
+    assert "Registration failed: 404" in told.text
+    assert "get a key there, and name it with --key" in told.text
+
+
 async def test_a_sign_in_is_kept_and_asked_for_once(tmp_path: Path, url: str) -> None:
     store = MemoryStore()
     async with AsyncExitStack() as stack:
@@ -381,9 +413,9 @@ async def test_a_page_that_is_not_encrypted_is_never_shown(page: str) -> None:
 
     shown: list[str] = []
 
-    async def show(address: str, host: str) -> str | None:
+    async def show(address: str, host: str, take: Callable[[str], bool]) -> bool:
         shown.append(address)
-        return None
+        return False
 
     signer = SignIn("https://a.example/mcp", MemoryStore(), show, ServerPause())
     handler = signer.context.redirect_handler

@@ -92,11 +92,15 @@ class RedirectListener:
 
     def take(self, back: RedirectAnswer | None) -> bool:
         """Whether this is the end of this very sign-in; it is then what was waited for."""
-        if back is None or not secrets.compare_digest(back.state.encode(), self._state.encode()):
+        if back is None or not self.fits(back):
             return False
         if not self.came.done():
             self.came.set_result(back)
         return True
+
+    def fits(self, back: RedirectAnswer | None) -> bool:
+        """Whether this would be the end of this very sign-in."""
+        return back is not None and secrets.compare_digest(back.state.encode(), self._state.encode())
 
     async def _answer_browser(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -22,7 +22,7 @@ from vibe_jupyter.files.truncation import spill_result
 from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.elicitation import answer_elicitation
 from vibe_jupyter.mcp.hooks import OfferedFeature, OpenCalls, ServerPause, SideTasks
-from vibe_jupyter.mcp.oauth_redirect import NobodyAsked
+from vibe_jupyter.mcp.oauth_redirect import HOST, PATH, NobodyAsked
 from vibe_jupyter.mcp.resources import NamedSource, PromptCall, ServerOfferings, fetch_prompt, resource_result
 from vibe_jupyter.mcp.sampling import Sampling
 from vibe_jupyter.mcp.token_store import MemoryStore, SecretStore, store_name
@@ -213,8 +213,9 @@ class SignIns:
         """Take back the cards that are shown outside of calls."""
         await self._shown.end()
 
-    async def _show_page(self, server: str, address: str, host: str) -> str | None:
-        """Put the page on a card; what the user typed, or None when they said no. Cancelled when they are done."""
+    async def _show_page(self, server: str, address: str, host: str, fits: Callable[[str], bool]) -> bool:
+        """Put the page on a card until what the user types fits; False when they said no. Cancelled when they are
+        done."""
         call_context = self._call_context
         if call_context is None:
             raise NobodyAsked(f"it requires you to sign in at {host}, which a %%vibe cell asks for")
@@ -222,24 +223,22 @@ class SignIns:
             raise NobodyAsked(f"it requires you to sign in at {host}, and nobody is here to do that")
         if (server, host) in self._declined:
             raise NobodyAsked("it requires you to sign in, which you declined")
+        card = SignInPage(server, address, host)
         if self._calls.has(server):
-            return await self._calls.ask_for(
-                server, lambda _: self._show_sign_in_card(call_context, server, address, host=host)
-            )
-        return await self._shown.run(self._show_sign_in_card(call_context, server, address, host=host))
+            return bool(await self._calls.ask_for(server, lambda _: self._show_card(call_context, card, fits)))
+        return bool(await self._shown.run(self._show_card(call_context, card, fits)))
 
-    async def _show_sign_in_card(
-        self, call_context: CallContext, server: str, address: str, *, host: str
-    ) -> str | None:
+    async def _show_card(self, call_context: CallContext, page: "SignInPage", fits: Callable[[str], bool]) -> bool:
         headline = Headline(
-            verb="Signed in to", doing="Signing in to", asking="Sign in to", target=server, note=f"at {host}"
+            verb="Signed in to", doing="Signing in to", asking="Sign in to", target=page.server, note=f"at {page.host}"
         )
-        step = ToolStep("sign_in", headline, host=server)
+        step = ToolStep("sign_in", headline, host=page.server)
         await call_context.emit(step.started())
+        asker = f"the server {page.server}"
         try:
-            answers = await ask_user(
-                [_sign_in_question(server, address, host)], call_context, call_id=step.id, asker=f"the server {server}"
-            )
+            answers = await ask_user([page.question()], call_context, call_id=step.id, asker=asker)
+            while answers is not None and not fits(answers[0].other if answers else ""):
+                answers = await ask_user([page.question(again=True)], call_context, call_id=step.id, asker=asker)
         except asyncio.CancelledError:
             if call_context.cancelled() or self._call_context is not call_context:
                 await call_context.emit(step.finished("interrupted"))
@@ -247,20 +246,32 @@ class SignIns:
                 await call_context.emit(step.finished("ok", self._store.how_long))
             raise
         if answers is None:
-            self._declined.add((server, host))
+            self._declined.add((page.server, page.host))
             await call_context.emit(step.finished("error", "you skipped it"))
-            return None
+            return False
         await call_context.emit(step.finished("ok", "address pasted"))
-        return answers[0].other if answers else ""
+        return True
 
 
-def _sign_in_question(server: str, address: str, host: str) -> Question:
-    return Question(
-        question=f"The server {server} asks you to sign in at {host}. Open the page only if you know that host; this "
-        "card goes when you are done there. If your browser cannot show the last page, paste its address here.",
-        header="Sign in",
-        link=address,
-    )
+@dataclass(frozen=True)
+class SignInPage:
+    """Where a server wants the user to sign in."""
+
+    server: str
+    address: str
+    host: str
+
+    def question(self, *, again: bool = False) -> Question:
+        """For the card; the second time it says what was missing."""
+        text = (
+            f"The server {self.server} asks you to sign in at {self.host}. Open the page only if you know that host; "
+            "this card goes when you are done there. If your browser cannot show the last page, paste its address here."
+        )
+        missing = (
+            "The browser has not come back, and what you typed is not the whole address of the last page of this "
+            f"sign-in: http://{HOST}:…{PATH}?code=…&state=…. "
+        )
+        return Question(question=f"{missing}{text}" if again else text, header="Sign in", link=self.address)
 
 
 class ListedTools(Protocol):

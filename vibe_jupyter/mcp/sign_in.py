@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -48,8 +48,8 @@ _WANTS_MORE: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _UNKNOWN_CLIENT: Final = b"invalid_client"
 """By which an authorization server says that it no longer knows the name it gave us."""
 
-ShowPage = Callable[[str, str], Awaitable[str | None]]
-"""Shows the user an address and its host; gives what they typed, or None when they said no. Cancelled when the
+ShowPage = Callable[[str, str, Callable[[str], bool]], Awaitable[bool]]
+"""Shows the user an address and its host until what they type fits; False when they said no. Cancelled when the
 browser came back. Raises NobodyAsked where it is not shown."""
 
 
@@ -96,6 +96,8 @@ class SignIn(OAuthClientProvider):
             if isinstance(error, OAuthTokenError):
                 await self._storage.forget_client()
             first = str(error).split("\n", 1)[0][:300]
+            if isinstance(error, OAuthRegistrationError):
+                first = f"{first}. It may know registered programs alone: get a key there, and name it with --key"
             raise SignInError(f"it requires a key or a sign-in, and signing in failed: {first}") from error
         finally:
             await flow.aclose()
@@ -147,12 +149,15 @@ class SignIn(OAuthClientProvider):
 
     async def _ask_user(self, redirect: RedirectListener) -> None:
         """Until the user pasted what fits, or said no."""
-        while True:
-            typed = await self._show(self._page, host_of(self._page))
-            if typed is None:
-                raise SignInError("it requires you to sign in, and you did not")
-            if redirect.take(read_redirect(typed.strip())):
-                return
+        pasted: list[RedirectAnswer | None] = []
+
+        def fits(typed: str) -> bool:
+            pasted.append(read_redirect(typed.strip()))
+            return redirect.fits(pasted[-1])
+
+        if not await self._show(self._page, host_of(self._page), fits):
+            raise SignInError("it requires you to sign in, and you did not")
+        redirect.take(pasted[-1])
 
     def _sign_in_outcome(self, redirect: RedirectListener, shown: "asyncio.Future[None]") -> RedirectAnswer:
         if redirect.came.done():
