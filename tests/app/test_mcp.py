@@ -526,6 +526,15 @@ def test_tab_and_yes_know_the_tools_of_servers_also_before_they_run(servers: Ser
     assert tab("%vibe --yes=mcp__tabbed__sh") == ["--yes=mcp__tabbed__shout"]
     cell = session.wire.cell(session.wire.send("%vibe --yes=mcp__none__x hello", allow_stdin=False))
     assert "--yes names no tool: mcp__none__x" in cell.text
+    servers.declare("declined")
+    request = session.wire.send("%vibe hello")
+    view = session.view(request)
+    view.command(type="reject", approval_id=view.card(), message="")
+    session.model.will_reply(say("Hello."))
+    session.wire.cell(request)
+    for name in ("mcp__declined__shout", "declined_shout"):
+        cell = session.wire.cell(session.wire.send(f"%vibe --yes={name} hello", allow_stdin=False))
+        assert "declined is not accepted yet. %vibe mcp accept declined asks for it." in cell.text
 
 
 def test_an_interrupt_while_a_server_starts_ends_the_run_and_the_next_prompt_works(servers: Servers) -> None:

@@ -343,6 +343,8 @@ class App:
             names = self.tool_names(reading)
             unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
             if unknown:
+                if unused := next((why for name in unknown if (why := self.mcp.why_unused(name))), ""):
+                    raise ConfigError(f"--yes names a tool of an MCP server that is not in use: {unused}")
                 raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         choice = (current, options.model, self.models.chosen)
         model = self._made.models.get(choice, lambda: self.models.for_run(options.model, settings))

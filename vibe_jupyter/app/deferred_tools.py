@@ -224,6 +224,10 @@ class LazyMcp:
         """Whether a tool of this name may come with a server that was not started yet."""
         return self._mcp is not None and self._mcp.may_have(name)
 
+    def why_unused(self, name: str) -> str:
+        """See `McpServers.why_unused`."""
+        return "" if self._mcp is None else self._mcp.why_unused(name)
+
     def forget(self) -> None:
         """A conversation is over, and with it what was offered in it."""
         if self._mcp is not None:

@@ -168,13 +168,35 @@ class McpServers:
 
     def may_have(self, name: str) -> bool:
         """Whether a tool of this name may come with a server that was not started yet."""
-        return any(name.startswith((f"{PREFIX}{one.name}__", f"{one.name}_")) for one in self.plan.at("accepted"))
+        return any(_may_be_of(one.name, name) for one in self.plan.at("accepted"))
+
+    def why_unused(self, name: str) -> str:
+        """Why the server that a tool of this name would come with is not in use; empty where there is none."""
+        return next((unused_server(one) for one in self.plan.servers if _may_be_of(one.name, name)), "")
 
     def close(self) -> None:
         """End all servers."""
         if self._used:
             closing = self._around.engine.submit(self.servers.close())
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
+
+
+def unused_server(one: PlannedServer) -> str:
+    """Why a declared server is not in use, with the next step."""
+    match one.standing:
+        case "accepted":
+            return ""
+        case "disabled":
+            return f"{one.name} is switched off. %vibe mcp on {one.name} switches it on."
+        case "incomplete":
+            return one.problem
+        case "unknown" | "refused":
+            return f"{one.name} is not accepted yet. %vibe mcp accept {one.name} asks for it."
+
+
+def _may_be_of(server: str, name: str) -> bool:
+    """Whether a tool may be that of a server, by its name."""
+    return name.startswith((f"{PREFIX}{server}__", f"{server}_"))
 
 
 def _offered_filter(reading: config.SettingsReading) -> WantTool:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from vibe_jupyter.app.mcp import McpServers
+from vibe_jupyter.app.mcp import McpServers, unused_server
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.config.mcp_servers import MOST_PATIENCE
 from vibe_jupyter.config.tool_servers import ServerProgram
@@ -202,15 +202,9 @@ class _Commands:
 
     def _find_usable(self, name: str) -> PlannedServer:
         one = self._find_planned(name)
-        match one.standing:
-            case "accepted":
-                return one
-            case "disabled":
-                raise ConfigError(f"{name} is switched off. %vibe mcp on {name} switches it on.")
-            case "incomplete":
-                raise ConfigError(one.problem)
-            case "unknown" | "refused":
-                raise ConfigError(f"{name} is not accepted yet. %vibe mcp accept {name} asks for it.")
+        if unused := unused_server(one):
+            raise ConfigError(unused)
+        return one
 
     def _close_others(self) -> None:
         self._mcp.look()
