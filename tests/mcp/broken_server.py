@@ -226,8 +226,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def _session_lost(self, request: Message) -> None:
         """The first session is forgotten at its first call; the next one stays."""
+        self._unless_known(request, 404)
+
+    def _session_lost_as_an_example_says_it(self, request: Message) -> None:
+        error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+        self._unless_known(request, 400, json.dumps({"jsonrpc": "2.0", "error": error, "id": None}).encode())
+
+    def _session_lost_as_if_unauthorized(self, request: Message) -> None:
+        self._unless_known(request, 401, b"Unauthorized: Session not found")
+
+    def _unless_known(self, request: Message, status: int, body: bytes = b"") -> None:
         if self.headers["mcp-session-id"] == "session-0":
-            self._plain(404)
+            self._plain(status, body=body)
         else:
             self._stream(request)
 

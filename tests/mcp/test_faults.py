@@ -103,7 +103,10 @@ async def test_an_answer_that_is_none_is_an_error(new_servers: NewServers, broke
 @cases(
     pipes=["duplicate answer", "list_changed storm", "logs on stdout", "garbage lines"],
     # An answer on a request's own stream answers it, whatever id it bears.
-    http=["duplicate answer", "list_changed storm", "wrong id", "session lost"],
+    http=[
+        *("duplicate answer", "list_changed storm", "wrong id", "session lost"),
+        *("session lost as an example says it", "session lost as if unauthorized"),
+    ],
 )
 async def test_noise_around_an_answer_does_no_harm(new_servers: NewServers, broken: ToolServer) -> None:
     servers, problems = await both(new_servers, broken)

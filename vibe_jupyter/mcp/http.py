@@ -4,6 +4,7 @@ Imports the SDK's HTTP client: imported itself when the first server starts.
 """
 
 import json
+import re
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator
@@ -48,6 +49,9 @@ _SIGN: Final = "; its key is missing or wrong"
 _PACKED: Final = "it sent a compressed answer, which was not requested: its content could be of any size"
 _ENDLESS: Final = "subscriptions/listen"
 _SERVER_ERROR: Final = -32000
+
+_NO_SESSION: Final = re.compile(rb"session|not initialized", re.IGNORECASE)
+"""What a server says that no longer knows one."""
 
 _KEPT_HEADERS: Final = ("www-authenticate", "retry-after", "mcp-session-id", "mcp-protocol-version")
 
@@ -234,19 +238,29 @@ async def _refusal_response(
         body = await _read_body(response)
     finally:
         await response.aclose()
-    said = _error_in(body)
+    said, status = _error_in(body), response.status_code
     data = None
-    if response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
-        data = SESSION_LOST
+    if "mcp-session-id" in request.headers and _is_session_lost(response, body, message):
+        data, status = SESSION_LOST, HTTPStatus.NOT_FOUND  # no other status: 401 would begin a sign-in
     elif response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         data = NOT_ALLOWED
     in_our_words = said is None or data is not None
     words = _status_words(response.status_code) + (_SIGN if data == NOT_ALLOWED else "")
     content = _error_body(words, data) if in_our_words else body
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() in _KEPT_HEADERS]
-    return httpx2.Response(
-        response.status_code, headers=[*headers, ("content-type", "application/json")], content=content
-    )
+    return httpx2.Response(status, headers=[*headers, ("content-type", "application/json")], content=content)
+
+
+def _is_session_lost(response: httpx2.Response, body: bytes, message: dict[str, Any]) -> bool:
+    """Whether a server no longer knows the session, as after its restart. The protocol says 404; many say 400, since
+    an example of the SDK does, or 401. An answer to this very request is none of these."""
+    if response.status_code == HTTPStatus.NOT_FOUND:
+        return True
+    if response.status_code not in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED):
+        return False
+    if "www-authenticate" in response.headers or _NO_SESSION.search(body) is None:
+        return False
+    return _json_object(body).get("id") != message.get("id")
 
 
 def _limit_time(request: httpx2.Request, message: dict[str, Any]) -> None:
@@ -265,10 +279,9 @@ def _limit_time(request: httpx2.Request, message: dict[str, Any]) -> None:
 
 def _request_message(request: httpx2.Request) -> dict[str, Any]:
     try:
-        found = json.loads(request.content)
-    except (ValueError, httpx2.RequestNotRead):
+        return _json_object(request.content)
+    except httpx2.RequestNotRead:
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
@@ -282,11 +295,16 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 def _error_in(body: bytes) -> object:
     """What an answer says as an error of the protocol; None where it is something else."""
+    return _json_object(body).get("error")
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    """The object in it; an empty one where it is something else."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, object]", found).get("error") if isinstance(found, dict) else None
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _status_words(status: int) -> str:
