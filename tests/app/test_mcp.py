@@ -162,8 +162,11 @@ def test_servers_of_a_folder_need_trust_in_it_and_are_then_asked_for_by_themselv
     folder = servers.folder("theirs")
     path = session.folder / ".mcp.json"
     entry = {"command": sys.executable, "args": [str(SCRIPT), str(folder)], "env": {"SHOUT_TOKEN": "${HOME}"}}
-    path.write_text(json.dumps({"mcpServers": {"theirs": entry, "old": {"type": "sse", "url": "http://a"}}}))
+    wrong = {"command": "npx", "args": ["--port", 3000]}
+    old = {"type": "sse", "url": "http://a"}
+    path.write_text(json.dumps({"mcpServers": {"theirs": entry, "old": old, "wrong": wrong}}))
     try:
+        assert f"! {path} is not trusted; its servers are not used." in session.run("%vibe mcp").text
         session.model.will_reply(say("one"))
         request = session.wire.send("%vibe hi")
         view = session.view(request)
@@ -183,6 +186,7 @@ def test_servers_of_a_folder_need_trust_in_it_and_are_then_asked_for_by_themselv
         listed = session.run("%vibe mcp").text
         assert f"# {path}" in listed
         assert "the MCP server old is left out: it speaks the older transport sse" in listed
+        assert f"! {path}: mcpServers.wrong.args.1: expected text" in listed
     finally:
         path.unlink()
     servers.prompt()

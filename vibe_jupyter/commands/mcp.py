@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from vibe_jupyter.app.mcp import McpServers, unused_server
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.config.mcp_servers import MOST_PATIENCE
+from vibe_jupyter.config.project import FILE_NAME
 from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.errors import ConfigError, ServerError
 from vibe_jupyter.mcp.acceptance import PlannedServer, ServerPlan, visible_text
@@ -108,8 +109,11 @@ class _Commands:
         self._redact = setup.strike()
 
     def listing(self) -> str:
-        plan = self._mcp.look()
-        return self._redact(server_table(plan, self._mcp.servers, self._mcp.pins))
+        reading = self._setup.read()
+        table = server_table(self._mcp.look(reading), self._mcp.servers, self._mcp.pins)
+        file = str(self._setup.project.folder / FILE_NAME)
+        left_out = (f"! {warning}" for warning in reading.warnings if warning.startswith(file))
+        return self._redact("\n".join([table, *left_out]))
 
     def tools(self, name: str = "") -> str:
         if name:
