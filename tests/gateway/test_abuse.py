@@ -160,6 +160,8 @@ def test_bodies_that_mean_nothing_are_refused(gateway: Gateway, body: str) -> No
         ("/v1/responses", {"input": [{"type": ["message"], "role": "user", "content": "hi"}]}),
         ("/v1/responses", {"input": [{"role": "user", "content": [{"type": {}, "text": "hi"}]}]}),
         ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": [{"type": [], "text": "hi"}]}]}),
+        ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "tools": [{"type": {}}]}),
+        ("/v1/responses", {"input": "hi", "tools": [{"type": "mcp", "server_label": {}}]}),
     ],
 )
 def test_a_part_whose_type_is_no_text_is_the_fault_of_the_request(gateway: Gateway, path: str, body: Any) -> None:

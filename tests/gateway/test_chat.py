@@ -409,6 +409,26 @@ def test_half_a_character_in_a_question_reaches_the_model_as_a_replacement(gatew
     assert gateway.model.requests[number - 1].messages[-1]["content"] == "cut \ufffd"
 
 
+def test_half_a_character_in_an_id_is_no_failure_of_the_gateway(gateway: Gateway) -> None:
+    called = [{"id": "\ud83d", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
+    asked = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": None, "tool_calls": called},
+        {"role": "tool", "tool_call_id": "\ud83d", "content": "found"},
+    ]
+    gateway.will("Fine.")
+    sent = {
+        "/v1/chat/completions": {"messages": asked},
+        "/v1/responses": {"input": "x", "previous_response_id": "\ud83d"},
+    }
+    found = [
+        gateway.client.post(path, content=json.dumps(body), headers={"content-type": JSON})
+        for path, body in sent.items()
+    ]
+    assert [one.status_code for one in found] == [200, 400]
+    assert found[1].json()["error"]["code"] == "previous_response_not_found"
+
+
 def test_a_character_in_two_chunks_of_a_later_answer_is_whole_at_the_client(gateway: Gateway) -> None:
     halves = [
         '{"choices":[{"index":0,"delta":{"content":"x\\ud83d"},"finish_reason":null}]}',

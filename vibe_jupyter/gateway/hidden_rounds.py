@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from vibe_jupyter.gateway.rounds import Object
 from vibe_jupyter.gateway.store import Store
+from vibe_jupyter.llm.json_text import repair_surrogates
 
 KIND: Final = "mixed-calls"
 KEPT: Final = 24 * 3600.0
@@ -76,7 +77,7 @@ async def _hidden_of(store: Store, owner: str, message: JsonValue) -> _Hidden | 
     if not isinstance(message, dict) or message.get("role") != "assistant":
         return None
     ids = _call_ids(message)
-    kept = await store.get(KIND, f"{owner}:{ids[0]}") if ids else None
+    kept = await store.get(KIND, f"{owner}:{repair_surrogates(ids[0])}") if ids else None
     return None if kept is None else _Hidden(**json.loads(kept))
 
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from vibe_jupyter.gateway.hidden_rounds import KEPT
 from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.store import Store
+from vibe_jupyter.llm.json_text import repair_surrogates
 
 KIND: Final = "responses"
 
@@ -40,4 +41,4 @@ class KeptResponses:
         return cast("list[JsonValue]", json.loads(kept))
 
     def _key(self, response_id: str) -> str:
-        return f"{self._owner}:{response_id}"
+        return f"{self._owner}:{repair_surrogates(response_id)}"

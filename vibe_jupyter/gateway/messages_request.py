@@ -25,8 +25,8 @@ _NOT_FORWARDED: Final = frozenset({"container", "context_management", "mcp_serve
 _CHOICES: Final[Mapping[str, str]] = {"auto": "auto", "any": "required", "none": "none"}
 _SILENT: Final = frozenset({"thinking", "redacted_thinking"})
 """Blocks that say nothing to another model server."""
-_OWN_TOOLS: Final = frozenset({None, "custom"})
-"""Types of tools that the client defines."""
+_OWN_TOOL: Final = "custom"
+"""The type of a tool that the client defines, where it says one."""
 
 
 class MessagesFields(BaseModel):
@@ -68,10 +68,15 @@ def chat_body(body: Mapping[str, JsonValue], fields: MessagesFields) -> Object:
         made["stop"] = list[JsonValue](fields.stop_sequences)
     if isinstance(user := (fields.metadata or {}).get("user_id"), str):
         made["user"] = user
-    tools = [_tool(tool) for tool in fields.tools or () if tool.get("type") in _OWN_TOOLS]
+    tools = [_tool(tool) for tool in fields.tools or () if _is_own(tool)]
     if tools:
         made["tools"] = cast("list[JsonValue]", tools)
     return {**made, **_tool_choice(fields.tool_choice or {})}
+
+
+def _is_own(tool: Object) -> bool:
+    """Whether the client runs it itself."""
+    return tool.get("type") is None or text_at(tool, "type", "tools") == _OWN_TOOL
 
 
 def _tool(tool: Object) -> Object:

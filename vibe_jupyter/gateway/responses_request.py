@@ -128,9 +128,9 @@ class ResponsesFields(BaseModel):
             if getattr(self, name):
                 raise Refused(400, f"{name} is not served here.", code="unsupported", param=name)
         for tool in self.tools or ():
-            label = tool.get("server_label")
             if tool.get("type") != "mcp":
                 continue
+            label = text_at(tool, "server_label", "tools")
             if label not in servers:
                 known = ", ".join(sorted(servers)) or "none"
                 words = f"There is no MCP server {label!r} here, and no request can name an address. Known: {known}."
