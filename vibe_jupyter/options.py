@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.lazy_patterns import lazy_pattern
@@ -17,6 +17,8 @@ _FLAG = lazy_pattern(r"--(?P<name>keep-going|keep|no-keep)(?:\s+|$)")
 """An option without a value."""
 _KEY_LENGTH = 32
 """Hexadecimal digits of the key of a prompt."""
+MOST_TURNS: Final = 200
+"""Requests to the model that a run may be allowed; `agent/limits.py` has no more."""
 TOUR = "tour"
 """Name of the scripted demonstration among the models."""
 
@@ -88,8 +90,8 @@ def parse_line(line: str) -> tuple[Options, str]:
         values[name] = value
         rest = rest[found.end() :].lstrip()
     turns = values.get("--max-turns")
-    if turns is not None and not (turns.isdecimal() and int(turns)):
-        raise ConfigError(f"--max-turns requires a whole number from 1 to 200, not {turns!r}.")
+    if turns is not None and not (turns.isdecimal() and 1 <= int(turns) <= MOST_TURNS):
+        raise ConfigError(f"--max-turns requires a whole number from 1 to {MOST_TURNS}, not {turns!r}.")
     return Options(
         max_price=parse_price(values.get("--max-price")),
         model=values.get("--model"),

@@ -296,6 +296,7 @@ def test_a_run_inside_a_run_is_refused_and_the_outer_one_goes_on(session: Sessio
         ("--yes=nope", "nope"),
         ("--max-turns x", "whole number"),
         ("--max-turns 0", "1 to 200"),
+        ("--max-turns 300", "1 to 200"),
     ],
 )
 def test_a_wrong_option_value_says_what_there_is_and_sends_nothing(session: Session, line: str, words: str) -> None:

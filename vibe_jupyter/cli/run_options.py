@@ -2,6 +2,8 @@
 
 import argparse
 
+from vibe_jupyter.options import MOST_TURNS
+
 
 def add_run_options(parser: argparse.ArgumentParser, *, tools: str) -> None:
     """What `ask` and `run` have in common.
@@ -12,7 +14,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, tools: str) -> None:
     """
     parser.add_argument("--agent", metavar="NAME", help="the agent's profile")
     parser.add_argument("--model", metavar="NAME", help="an alias, or NAME@URL for another server")
-    parser.add_argument("--max-turns", type=_parse_turns, metavar="N", help="stop before request N+1 (1-200)")
+    parser.add_argument("--max-turns", type=_parse_turns, metavar="N", help=f"stop before request N+1 (1-{MOST_TURNS})")
     parser.add_argument("--max-price", metavar="DOLLARS", help="stop once a run has cost more (0 for no limit)")
     parser.add_argument("--yes", default="", metavar="TOOLS", help=f"tools the agent may use without asking: {tools}")
 
@@ -29,6 +31,6 @@ def parse_seconds(text: str) -> float:
 
 
 def _parse_turns(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 200")
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_TURNS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to {MOST_TURNS}")
     return int(text)
