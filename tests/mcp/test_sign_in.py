@@ -231,6 +231,20 @@ async def test_two_kernels_renew_one_sign_in_without_the_person(
             assert (done.count("authorized"), done.count("refreshed")) == (1, round_)
 
 
+async def test_two_kernels_that_sign_in_at_once_are_both_signed_in_and_renew_what_they_got(
+    later_kernel: Callable[[], Awaitable[McpBench]],
+) -> None:
+    await (await later_kernel()).ask("go", Browser())
+    KEYRING.change(tokens=None)  # both know the address to come back to
+    benches = [await later_kernel(), await later_kernel()]
+    await asyncio.gather(*(bench.ask("go", Browser()) for bench in benches))
+    servers = [connection(bench.servers, "guarded") for bench in benches]
+    assert [server.state for server in servers] == ["ready", "ready"]
+    for server in servers:
+        await call_tool(server, "forget")
+        assert "refreshed" in await call_tool(server, "history")
+
+
 async def test_an_authority_that_forgot_us_gives_us_a_new_name_before_the_page_is_shown(
     later_kernel: Callable[[], Awaitable[McpBench]],
 ) -> None:

@@ -22,6 +22,10 @@ class SignInError(Exception):
     """Signing in came to nothing; the text says why, for the user."""
 
 
+class PortTaken(SignInError):
+    """Another sign-in listens where the browser was to come back to."""
+
+
 class NobodyAsked(SignInError):
     """The page was not shown."""
 
@@ -77,12 +81,12 @@ class RedirectListener:
         """Begin to listen.
 
         Raises:
-            SignInError: the port was taken meanwhile.
+            PortTaken: meanwhile.
         """
         try:
             self._server = await asyncio.start_server(self._answer_browser, HOST, self._port, limit=REQUEST_LIMIT)
         except OSError as error:
-            raise SignInError(f"Port {self._port} is taken ({error.strerror}). Try again.") from error
+            raise PortTaken(f"Port {self._port} is taken ({error.strerror}). Try again.") from error
 
     def close(self) -> None:
         """Listen no more."""

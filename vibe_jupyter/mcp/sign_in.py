@@ -31,6 +31,7 @@ from vibe_jupyter.mcp.oauth_redirect import (
     HOST,
     PATH,
     NobodyAsked,
+    PortTaken,
     RedirectAnswer,
     RedirectListener,
     SignInError,
@@ -45,6 +46,8 @@ _LONG_AGO: Final = 1.0
 """Seconds since 1970."""
 _WANTS_MORE: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """Answers that may lead to a sign-in."""
+_TRIES: Final = 2
+"""Tokens that are tried after a refused one, before the user is asked: another kernel's, and a renewed one."""
 _UNKNOWN_CLIENT: Final = b"invalid_client"
 """By which an authorization server says that it no longer knows the name it gave us."""
 
@@ -75,30 +78,34 @@ class SignIn(OAuthClientProvider):
         if self._initialized and not self.context.is_token_valid():
             self._initialized = False  # another kernel may have renewed what is kept: that is read first
         flow = super()._auth_flow(request)
-        renewed = False
+        tried, moved = 0, False
         try:
             outgoing = await anext(flow)
             while True:
                 response = yield outgoing
                 if outgoing is request and response.status_code in _WANTS_MORE:
-                    if not renewed and await self._may_renew(request, response):
+                    if tried < _TRIES and await self._may_renew(request, response):
                         # The SDK would ask the user at once; a token that ran out early is first renewed.
                         await flow.aclose()
-                        renewed = True
+                        tried += 1
                         flow = super()._auth_flow(request)
                         outgoing = await anext(flow)
                         continue
                     await self._storage.choose_redirect()
-                outgoing = await flow.asend(response)
+                try:
+                    outgoing = await flow.asend(response)
+                except PortTaken:  # two kernels began at once
+                    if moved:
+                        raise
+                    tried, moved = _TRIES, True
+                    flow = super()._auth_flow(request)
+                    outgoing = await anext(flow)
         except StopAsyncIteration:
             return
         except (OAuthFlowError, ValidationError) as error:
             if isinstance(error, OAuthTokenError):
                 await self._storage.forget_client()
-            first = str(error).split("\n", 1)[0][:300]
-            if isinstance(error, OAuthRegistrationError):
-                first = f"{first}. It may know registered programs alone: get a key there, and name it with --key"
-            raise SignInError(f"it requires a key or a sign-in, and signing in failed: {first}") from error
+            raise SignInError(_failure_words(error)) from error
         finally:
             await flow.aclose()
 
@@ -172,6 +179,13 @@ class SignIn(OAuthClientProvider):
         raise SignInError(f"nobody signed in within {SIGN_IN_TIMEOUT / 60:.0f} minutes")
 
 
+def _failure_words(error: Exception) -> str:
+    words = str(error).split("\n", 1)[0][:300]
+    if isinstance(error, OAuthRegistrationError):
+        words = f"{words}. It may know registered programs alone: get a key there, and name it with --key"
+    return f"it requires a key or a sign-in, and signing in failed: {words}"
+
+
 class _Kept(BaseModel):
     tokens: OAuthToken | None = None
     expires_at: float | None = None
@@ -219,13 +233,15 @@ class TokenStorage:
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """What the authorization server knows us by."""
-        return (await self._read_store()).client or self.context.client_info
+        kept = await self._read_store()
+        ours = self.context.client_info
+        if kept.tokens is None and self.context.current_tokens is not None:
+            return ours  # another kernel signs in under another name
+        return kept.client or ours
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep it."""
-        kept = await self._read_store()
-        kept.client = client_info
-        await self._write_store(kept)
+        """Keep it, without tokens that another name was given."""
+        await self._write_store(_Kept(client=client_info))
 
     async def forget_client(self) -> None:
         """Have the authorization server give us a new name at the next sign-in."""
