@@ -252,7 +252,7 @@ def test_in_an_untrusted_folder_agent_and_user_are_told_that_nobody_can_be_asked
 def test_more_requests_than_a_run_may_have_are_refused(environment: dict[str, str], work: Path) -> None:
     done = run(environment, write(work / "n.ipynb", "1"), "--max-turns", 300)
     assert done.returncode == 2
-    assert "--max-turns: must be from 1 to 200" in done.stderr
+    assert "--max-turns: '300' is no whole number from 1 to 200" in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--model", "--agent"])

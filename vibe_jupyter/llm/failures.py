@@ -133,10 +133,8 @@ def _proxy_of(endpoint: Endpoint) -> str:
 
     proxies = getproxies()
     named = proxies.get("https" if endpoint.tls else "http") or proxies.get("all", "")
-    place = named.partition("://")[2] or named
-    return (
-        "" if proxy_bypass(endpoint.host) else place.rstrip("/").rpartition("@")[2]
-    )  # what may hold a password is left
+    place = (named.partition("://")[2] or named).rstrip("/").rpartition("@")[2]  # without a password
+    return "" if proxy_bypass(endpoint.host) else place
 
 
 def retry_reason(status: int) -> str:
