@@ -3,7 +3,9 @@
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import unescape
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
 
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.files.images import fit_image
@@ -40,9 +42,26 @@ _FRAME_READ: Final = 200_000
 NAMES_SHOWN: Final = 12
 """Names of one kind that are named after a run."""
 
-_REMOTE: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//[^\s\"'<>)]+", re.IGNORECASE)
+_SCHEME: Final = r"(?:\b(?:https?|ftp|wss?):"
+_LEADS_AWAY: Final = re.compile(_SCHEME + r"|[/\\]{2})", re.IGNORECASE)
+"""An address as it begins that a browser looks for elsewhere: ``https:evil.example`` is one as well."""
+_REMOTE: Final = re.compile(_SCHEME + r"|//)[^\s\"'<>)]+", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[a-z]", re.IGNORECASE)
 RAW_HTML: Final = "raw HTML"
+DIAGRAM: Final = "what a Mermaid diagram names"
+_READ_DIFFERENTLY: Final = re.compile(r"[`$|<\\]|~~|^(?: {4}|\t)", re.MULTILINE)
+"""Code, formulas, tables: pages take them out of the text in an order of their own, and see pictures in what is code
+or the title of a link in CommonMark."""
+_PLAIN_ADDRESS: Final = re.compile(
+    r"(?<![!\\\[\]])\[[\w ,.:;'()-]*\]\(https?://[\w./?=&%#~+:@,;-]*\)"
+    r"|<https?://[\w./?=&%#~+:@,;-]*>"
+    r"|(?:(?<=[\w.,;] )|(?<=\w: ))https?://[\w./?=&%#~+:@,;-]*"
+    r"|\bdata:image/[\w.+-]+;base64,[\w+/=]*"
+)
+"""Where no page sees the address of a picture: links, and the pictures themselves."""
+_ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
+_MERMAID_ENTITY: Final = re.compile(r"#(\d+);")
+_CSS_ESCAPE: Final = re.compile(r"\\(?!n)")
 
 
 def sees_no_images() -> bool:
@@ -282,18 +301,39 @@ def touched_by_write(value: str, kind: CellKind, source: str, *, run: bool) -> t
 
 
 def loaded_addresses(source: str) -> tuple[str, ...]:
-    """Addresses of remote images, and `RAW_HTML` with the addresses in it, in the order they stand."""
+    """Addresses of remote images, `RAW_HTML` with the addresses in it, and `DIAGRAM` with those of Mermaid diagrams.
+
+    Where the page may read the text in another way than CommonMark, every address counts beside which an image or a
+    tag stands somewhere: rather one too many.
+    """
     with without_working_folder():
         from markdown_it import MarkdownIt  # noqa: PLC0415 - a request need not wait for it
 
     found: list[str] = []
+    images = 0
     for token in _flat_tokens(MarkdownIt("commonmark", {"html": True}).parse(source)):
         if token.type == "image":
-            found.extend(_REMOTE.findall(str(token.attrs.get("src", ""))))
+            images += 1
+            address = str(token.attrs.get("src", ""))
+            found.extend([address] if _LEADS_AWAY.match(_without_breaks(unquote(address)).lstrip()) else [])
         elif token.type in ("html_block", "html_inline") and _TAG.search(token.content):
             found.append(RAW_HTML)
             found.extend(_REMOTE.findall(token.content))
+    if "mermaid" in source.lower():
+        diagram = unescape(_MERMAID_ENTITY.sub(r"&#\1;", source))
+        if _REMOTE.search(_without_breaks(diagram)) or _CSS_ESCAPE.search(diagram):
+            found.extend((DIAGRAM, *_REMOTE.findall(diagram)))
+    rest = _PLAIN_ADDRESS.sub("", source)
+    is_clear = source.count("![") == images and not _READ_DIFFERENTLY.search(source)
+    if not is_clear and ("![" in rest or _TAG.search(rest)):
+        plain = _ESCAPED.sub(r"\1", unescape(rest))
+        found.extend(_REMOTE.findall(plain) or _REMOTE.findall(_without_breaks(plain)))
     return tuple(dict.fromkeys(found))
+
+
+def _without_breaks(text: str) -> str:
+    """As browsers read addresses."""
+    return re.sub(r"[\t\r\n]", "", text)
 
 
 def _flat_tokens(tokens: "Iterable[Token]") -> "Iterator[Token]":
