@@ -7,6 +7,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.fork_server import python_by_fork
@@ -88,6 +90,24 @@ def test_a_loss_that_nobody_names_is_flagged_and_what_was_not_counted_is_said(
     assert "*Not reported*: neither the cell's output nor the agent's answer names" in text
     assert re.search(r"- Rows in .*\[\\\[99\\\]\]\(#cell-id=\w+\): run before the first prompt", text)
     assert "allowed in advance (`--yes`)" in text
+
+
+def test_a_comment_stands_in_the_report_as_it_is_and_makes_the_page_load_nothing(
+    shared_session: Session, page: ClickedPage
+) -> None:
+    page.add("# all *.csv of df['a_b'] ![x](https://evil.example/x)\npass")
+    page.add("# <img src='https://evil.example/y'> $a$ `b` \\n\npass")
+    page.add("open('a`![x](https://evil.example/z)').read()")
+    text = report(page)
+    assert [token.content for token in inline_tokens(text) if token.type in ("image", "html_inline")] == []
+    shown = "".join(token.content for token in inline_tokens(text))
+    assert "all *.csv of df['a_b'] ![x](https://evil.example/x)" in shown
+    assert "<img src='https://evil.example/y'> $a$ `b` \\n" in shown
+
+
+def inline_tokens(text: str) -> list[Token]:
+    """What Markdown sees in a text, in order."""
+    return [one for token in MarkdownIt("commonmark", {"html": True}).parse(text) for one in token.children or ()]
 
 
 def test_no_hash_of_a_file_is_written_where_no_value_may_be_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 It says what was recorded, and what was not; no model writes it.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -30,6 +31,8 @@ _NAMES: Final = 4
 _COMMENT: Final = 100
 """Characters of a comment that describes a cell."""
 _HASH_DIGITS: Final = 16
+_MARKS: Final = re.compile(r"[\\`*_{}\[\]<>!$|~&]")
+"""What means something in Markdown, or in a formula in it."""
 
 
 class DataFile(NamedTuple):
@@ -105,7 +108,9 @@ def _data(facts: MethodsFacts, code: Sequence[Cell]) -> str:
             places.setdefault(name, []).append(cell)
     if not places:
         return "**Data.** No cell names a file that it reads."
-    lines = [f"- `{name}`{_file_words(facts.files.get(name))}, read in {_links(at)}" for name, at in places.items()]
+    lines = [
+        f"- {_as_code(name)}{_file_words(facts.files.get(name))}, read in {_links(at)}" for name, at in places.items()
+    ]
     return "\n".join(["**Data.**", "", *lines])
 
 
@@ -131,14 +136,14 @@ def _purpose(cell: Cell) -> str:
     bound = dict.fromkeys(step.name for step in steps if step.act in (Act.BIND, Act.ALIAS) and not step.key)
     names = [name for name in bound if name and not name.startswith("_")]
     if first.startswith("#"):
-        words = first.lstrip("# ").rstrip(".:")[:_COMMENT]
+        words = _as_text(first.lstrip("# ").rstrip(".:")[:_COMMENT])
     elif names:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         words = f"makes {', '.join(f'`{name}`' for name in names[:_NAMES])}{more}"
     elif any(step.key.startswith(_MODULE) for step in steps):
         words = "imports libraries"
     else:
-        words = f"`{first[:_COMMENT].replace('`', '')}`"
+        words = _as_code(first[:_COMMENT])
     return words + _STATES.get(cell.state, "")
 
 
@@ -194,7 +199,7 @@ def _authors(code: Sequence[Cell]) -> str:
 
 
 def _model(origin: CellOrigin) -> str:
-    name, _, server = origin.model.partition("@")
+    name, _, server = _as_text(origin.model).partition("@")
     return f"{name} at {server}" if server else name
 
 
@@ -204,7 +209,7 @@ def _approval(origin: CellOrigin) -> str:
         case "user":
             return f"approved by the user on {day}"
         case "settings":
-            return f"on {day}, allowed in advance (`{origin.approved.rule}`)"
+            return f"on {day}, allowed in advance ({_as_code(origin.approved.rule)})"
         case "code":
             return f"on {day}, approved by code: neither a click nor typed text was seen"
 
@@ -237,8 +242,17 @@ def _unknown(facts: MethodsFacts, code: Sequence[Cell]) -> str:
         lines.append(f"- What code did that stands in no cell: the agent ran some {times}.")
     missing = [file.name for file in facts.files.values() if file.size is None and "://" not in file.name]
     if missing:
-        lines.append(f"- Size and hash of {', '.join(f'`{name}`' for name in missing)}: no such file now.")
+        lines.append(f"- Size and hash of {', '.join(map(_as_code, missing))}: no such file now.")
     return "\n".join(["**Not known.**", "", *lines]) if lines else ""
+
+
+def _as_text(words: str) -> str:
+    """Words of a cell as they stand there: a comment may look like a picture, which the page would load."""
+    return _MARKS.sub(r"\\\g<0>", " ".join(words.split())).replace("\\\\", "&#92;")
+
+
+def _as_code(words: str) -> str:
+    return f"`{' '.join(words.replace('`', '').split())}`"
 
 
 def _link(cell: Cell) -> str:
