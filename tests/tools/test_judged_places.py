@@ -436,6 +436,7 @@ RUNS = (
         "conftest.py.",
         "sub/link",
     ),
+    *("matplotlibrc", ".config/git/config", ".local/bin/ls", ".devcontainer.json", "mypy.ini", ".vimrc"),
 )
 """Files that run without being told to, or in place of what was meant."""
 FREE = (
@@ -447,6 +448,7 @@ FREE = (
     "setup.md",
     "conftest.txt",
     "src/etl.py",
+    "config/local/settings.ini",
 )
 
 

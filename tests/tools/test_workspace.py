@@ -135,6 +135,13 @@ def test_what_decides_what_runs_here_is_never_written_unasked(tree: Path, path: 
         ".kube/config",
         ".npmrc",
         ".config/gcloud/application_default_credentials.json",
+        "service_account.json",
+        "keys/service-account-prod.json",
+        "client_secret_12.apps.googleusercontent.com.json",
+        "conf/secrets.yml",
+        "infra/terraform.tfstate",
+        ".bash_history",
+        ".cargo/credentials",
     ],
 )
 def test_what_opens_a_kernel_a_server_or_an_account_is_never_read_unasked(tree: Path, path: str):
