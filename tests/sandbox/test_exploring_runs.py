@@ -52,6 +52,16 @@ def test_what_it_draws_is_shown_in_the_cell(exploring: Session) -> None:
     assert [1 for message in cell.outputs if "image/png" in message["content"].get("data", {})] == [1]
 
 
+def test_what_a_copy_only_calls_a_picture_is_not_shown(exploring: Session) -> None:
+    code = """display({'image/png': "x' onerror='alert(1)"}, raw=True)
+display({'image/jpeg': ['a']}, raw=True)
+display({'image/png': 'PHNjcmlwdD4='}, raw=True)"""
+    exploring.model.will_reply(call("run_code", code=code), say("Drawn."))
+    cell = exploring.run("%%vibe\ndraw")
+    assert "in a copy of your kernel" in exploring.html(cell)
+    assert [one for one in cell.outputs if "image" in str(one["content"].get("data", {}).keys())] == []
+
+
 def test_the_first_drawing_of_a_new_user_is_made_in_a_copy_too(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "matplotlib"
     (tmp_path / "project").mkdir()

@@ -3,7 +3,9 @@
 import asyncio
 import re
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -34,8 +36,8 @@ _STARTS_PROGRAMS: Final = re.compile(
     r"run_(?:cell|line)_magic\('(?:bash|sh|script|system|sx|!|pip|conda|mamba|uv|perl|ruby|javascript|cmd)'"
 )
 _LINE_MAGIC: Final = re.compile(r"get_ipython\(\)\.run_line_magic\('([^']+)'")
-_PICTURES: Final = ("image/png", "image/jpeg")
-"""What is shown of a copy's outputs: nothing that a page runs."""
+_PICTURES: Final = {"image/png": b"\x89PNG\r\n", "image/jpeg": b"\xff\xd8\xff"}
+"""What is shown of a copy's outputs, and how it begins: nothing that a page runs."""
 _ENDINGS: Final = {
     "memory": "it needs more memory than a copy of the kernel may have",
     "too much": "its output is too large for a copy of the kernel",
@@ -189,7 +191,7 @@ class CodeExploration:
             call_id: of the call that had it made.
         """
         bundles = [cast(dict[str, JsonValue], output.get("data") or {}) for output in outputs]
-        pictures = [{mime: data[mime]} for data in bundles for mime in _PICTURES if mime in data]
+        pictures = [{mime: data[mime]} for data in bundles for mime in _PICTURES if _is_picture(mime, data.get(mime))]
         if pictures:
             await self._main_thread.call(lambda: self._publish(pictures, call_id), raises=False)
 
@@ -255,6 +257,15 @@ class CodeExploration:
             return NotExplored(_ENDINGS["died"])
         self._secrets.learn(ran.secrets)
         return ran.model_copy(update={"cpu_seconds": report.cpu_seconds})
+
+
+def _is_picture(mime: str, data: object) -> bool:
+    """Whether it is one: with anything else under its name, the notebook is no longer valid, and no export reads it."""
+    if not isinstance(data, str):
+        return False
+    with suppress(ValueError):
+        return b64decode("".join(data.split()), validate=True).startswith(_PICTURES[mime])
+    return False
 
 
 def _changed_files(confined: Confined) -> tuple[FileChange, ...] | None:
