@@ -1,7 +1,9 @@
 """`vibe-jupyter ask` and the options of `run`, as a script uses them."""
 
+import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -55,6 +57,27 @@ def run(environment: dict[str, str], *arguments: str, stdin: str = "") -> "subpr
         check=False,
         cwd=environment["VIBE_HOME"],
     )
+
+
+def in_terminal(environment: dict[str, str], *arguments: str) -> str:
+    """What the program writes to a terminal, where nobody types."""
+    master, terminal = os.openpty()
+    with subprocess.Popen(
+        [*program_command(), *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        stderr=subprocess.DEVNULL,
+        cwd=environment["VIBE_HOME"],
+    ) as program:
+        os.close(terminal)
+        written = b""
+        with contextlib.suppress(OSError):  # of a terminal that nobody has open any longer
+            while select.select([master], [], [], WAIT)[0] and (piece := os.read(master, 1 << 16)):
+                written += piece
+        os.close(master)
+        assert program.wait(WAIT) == 0
+    return written.decode()
 
 
 def validator_of(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
@@ -313,3 +336,15 @@ def test_a_scheduler_may_start_it_without_one_of_its_streams(
     assert done.stdout == ("" if without == ">&-" else "It is done.\n")
     assert "Traceback" not in done.stderr
     assert "3" in model.requests[-1].tool_results[0].splitlines()
+
+
+def test_an_answer_cannot_steer_a_terminal_and_a_pipe_gets_it_as_it_is(
+    environment: dict[str, str], model: ScriptedModel
+) -> None:
+    answer = "Nothing was denied.\x1b[1A\x1b[2K\x1b]52;c;ZXZpbA==\x07\u202e"
+    shown = "Nothing was denied.⟨U+001B⟩[1A⟨U+001B⟩[2K⟨U+001B⟩]52;c;ZXZpbA==⟨U+0007⟩⟨U+202E⟩"
+    model.will_reply(say(answer), say(answer))
+    assert in_terminal(environment, "ask", "go") == f"{shown}\r\n"
+    assert run(environment, "ask", "go").stdout == f"{answer}\n"
+    listed = json.loads(run(environment, "sessions", "--json").stdout.splitlines()[0])
+    assert shown in in_terminal(environment, "sessions", "--show", listed["id"])

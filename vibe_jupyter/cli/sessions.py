@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 
 from vibe_jupyter import config
@@ -11,6 +12,7 @@ from vibe_jupyter.commands.sessions import session_table
 from vibe_jupyter.session.export import as_markdown
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.session.store import find_session
+from vibe_jupyter.ui.text import readable_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +29,8 @@ def _list_chosen(chosen: argparse.Namespace) -> int:
     known = store.sessions()
     if chosen.show:
         one = find_session(chosen.show, known)
-        print(as_markdown(one, read_journal(store.journal_of(one)).events), end="")
+        text = as_markdown(one, read_journal(store.journal_of(one)).events)
+        print(readable_text(text) if sys.stdout.isatty() else text, end="")
         return 0
     folder = str(chosen.folder.resolve()) if chosen.folder is not None else None
     listed = [one for one in known if folder is None or one.folder == folder]

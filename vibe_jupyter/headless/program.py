@@ -98,9 +98,10 @@ class RunWriter:
             self._write(json.dumps(self._document(), ensure_ascii=False, indent=2))
         elif self._output == "text":
             answers = [message.text for message in self._messages if isinstance(message, AssistantMessage)]
-            self._write(answers[-1] if answers else "")
+            answer = answers[-1] if answers else ""
+            self._write(readable_text(answer) if self._out.isatty() else answer)
         if self._finished is not None and self._finished.error:
-            self._say(self._finished.error)
+            self._say(readable_text(self._finished.error))
 
     def _document(self) -> dict[str, Any]:
         started, finished = self._started, self._finished
