@@ -363,3 +363,12 @@ def test_searches_alone_are_kept_from_protected_files_by_functions_of_the_shell(
     assert set(guard) == {f"BASH_FUNC_{name}%%" for name in ("grep", "egrep", "fgrep", "rg")}
     assert all(".env" in function for function in guard.values())
     assert search_guard("ls -l; cat README.md", permissions.workspace) == {}
+
+
+def test_ripgrep_asks_where_settings_of_git_bring_a_protected_file_back(permissions: Permissions) -> None:
+    exclude = permissions.workspace.root / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(parents=True)
+    exclude.write_text("*.log\n")
+    assert isinstance(decide(permissions, "rg hello"), Allow)
+    exclude.write_text("!.env\n")
+    assert "may find lines of .env" in asked(permissions, "rg hello").reason

@@ -15,7 +15,9 @@ import pytest
 from tests.patience import patient
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import TextPart, ToolResult
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.shell.judge import search_guard
+from vibe_jupyter.protocol import Allow, TextPart, ToolResult
 from vibe_jupyter.tools.bash import BashArgs, BashOptions, BashTool, ShellEnvironment
 from vibe_jupyter.tools.child_environment import NOT_INTERACTIVE, child_environment
 from vibe_jupyter.tools.contract import ToolContext
@@ -129,6 +131,30 @@ def test_a_pattern_lets_nothing_through_that_steers_the_shell_but_a_whole_name_d
     environ = {"BASH_ENV": "/x", "BASH_FUNC_ls%%": "() { rm x; }", "LD_PRELOAD": "/x.so", "GIT_DIR": "/x", "MINE": "1"}
     assert child_environment(environ, ["*"]).items() - NOT_INTERACTIVE.items() == {("MINE", "1")}
     assert child_environment(environ, ["*", "GIT_DIR"])["GIT_DIR"] == "/x"
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        "grep -rn 'import os' .",
+        "egrep -r 'import os' . | cat",
+        "cd . && fgrep -rh 'import os'",
+        "rg --hidden 'import os'",
+    ],
+)
+async def test_a_search_that_runs_unasked_shows_no_line_of_a_protected_file(
+    workspace: Workspace, context: ToolContext, project: Path, search: str
+) -> None:
+    for name in (".env", "server.key", "script.py"):
+        (project / name).write_text(f"import os  # in {name}\n")
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    bash = BashTool(ShellEnvironment(workspace, environ, {}, lambda command: search_guard(command, workspace)))
+    assert isinstance(Permissions(workspace).decide(bash, BashArgs(command=search), RunTerms()), Allow)
+    result = await bash.run(BashArgs(command=search), context)
+    found = str(result.details["stdout"])
+    assert "in script.py" in found
+    assert "in .env" not in found
+    assert "in server.key" not in found
 
 
 async def test_a_shell_of_the_persons_choice_and_its_files_do_not_run(

@@ -12,7 +12,7 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -20,6 +20,7 @@ from typing import Final, Literal, cast
 import psutil
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.tools.shell_path import find_shell
 
 PROGRESS_LIMIT: Final = 200_000
 """Characters shown while a command runs; the end is in the result."""
@@ -145,11 +146,18 @@ class _Output(asyncio.SubprocessProtocol):
         self.closed.set()
 
 
+def _starter() -> Sequence[str]:
+    """A shell that passes the environment on as it is: dash, which many call sh, drops functions for bash. With `-p`
+    bash passes them on, and runs none of them."""
+    bash = find_shell()
+    return ("/bin/sh",) if bash is None else (bash, "-p")
+
+
 async def _start_process(command: ShellCommand, output: _Output, mark: str) -> asyncio.SubprocessTransport:
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
             lambda: output,
-            "/bin/sh",
+            *_starter(),
             "-c",
             _WHEN_TOLD,
             "sh",

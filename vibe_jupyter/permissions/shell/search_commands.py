@@ -457,6 +457,7 @@ def _unignored(top: Path, found: Sequence[Found]) -> list[Glob | None]:
     """What files of ignores bring back, here and in the folders above; None where that cannot be told."""
     files = [Path(each.entry.path) for each in found if each.entry.name in _IGNORES]
     files += [folder / name for folder in top.parents for name in _IGNORES]
+    files += [folder / ".git/info/exclude" for folder in (top, *top.parents)]
     lines = (
         line.strip() for file in files for line in bounded(file, _IGNORES_LIMIT).decode(errors="replace").split("\n")
     )
