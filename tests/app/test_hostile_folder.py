@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,19 @@ def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewh
     for key in ("active_model", "providers", "mcp_servers", "bypass_tool_permissions", "tools.bash.permission"):
         assert key in shown
     assert str(session.folder / "vibe") in session.run("%vibe config path").text
+
+
+@pytest.mark.skipif(find_spec("keyring") is None, reason="without the package nothing is looked for")
+def test_a_key_is_looked_for_without_modules_of_the_folder(trap: Trap) -> None:
+    session = trap.session
+    config = session.folder / "vibe" / "config.toml"
+    keyless = config.read_text(encoding="utf-8").replace("api_base", 'api_key_env_var = "NOWHERE_KEY"\napi_base', 1)
+    config.write_text(keyless, encoding="utf-8")
+    for module in ("keyrings", "secretstorage", "jeepney", "zipp"):
+        (session.folder / f"{module}.py").write_text(f"open({str(trap.marker)!r}, 'a').close()\n", encoding="utf-8")
+    cell = session.wire.cell(session.wire.send("%vibe hi", allow_stdin=False))
+    assert "NOWHERE_KEY" in f"{cell.text} {cell.error}"
+    assert not trap.marker.exists()
 
 
 def test_no_answer_to_the_question_is_no(trap: Trap) -> None:

@@ -53,7 +53,8 @@ def has_keyring() -> bool:
         if importlib.util.find_spec("keyring") is None:
             return False
         import keyring  # noqa: PLC0415 - optional, and slow to load
-    behind = keyring.get_keyring()
+
+        behind = keyring.get_keyring()  # which imports what may be behind it
     return any(one.priority >= _SAFE for one in getattr(behind, "backends", [behind]))
 
 
@@ -63,13 +64,14 @@ def save_in_keyring(variable: str, key: str) -> None:
     Raises:
         ConfigError: it does not take it.
     """
-    import keyring  # noqa: PLC0415
-    import keyring.errors  # noqa: PLC0415
+    with without_working_folder():
+        import keyring  # noqa: PLC0415
+        import keyring.errors  # noqa: PLC0415
 
-    try:
-        keyring.set_password(SERVICE, variable, key)
-    except (keyring.errors.KeyringError, RuntimeError) as error:
-        raise ConfigError(f"The keyring rejected the key: {error}. Choose another place for it.") from error
+        try:
+            keyring.set_password(SERVICE, variable, key)
+        except (keyring.errors.KeyringError, RuntimeError) as error:
+            raise ConfigError(f"The keyring rejected the key: {error}. Choose another place for it.") from error
 
 
 def save_in_env_file(variable: str, key: str, environ: Mapping[str, str]) -> None:
@@ -78,7 +80,8 @@ def save_in_env_file(variable: str, key: str, environ: Mapping[str, str]) -> Non
     Raises:
         ConfigError: the file cannot be written.
     """
-    from dotenv import set_key  # noqa: PLC0415 - for those who store a key alone
+    with without_working_folder():
+        from dotenv import set_key  # noqa: PLC0415 - for those who store a key alone
 
     path = env_path(environ)
     try:
@@ -94,13 +97,14 @@ def _find_in_keyring(variable: str) -> str:
     """A keyring that is locked or broken is one without the key: the error about the missing key says what to do."""
     if not has_keyring():
         return ""
-    import keyring  # noqa: PLC0415
-    import keyring.errors  # noqa: PLC0415
+    with without_working_folder():
+        import keyring  # noqa: PLC0415
+        import keyring.errors  # noqa: PLC0415
 
-    try:
-        return (keyring.get_password(SERVICE, variable) or "").strip()
-    except (keyring.errors.KeyringError, RuntimeError):
-        return ""
+        try:
+            return (keyring.get_password(SERVICE, variable) or "").strip()
+        except (keyring.errors.KeyringError, RuntimeError):
+            return ""
 
 
 def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, keyed: bool = True) -> Model:
