@@ -160,6 +160,17 @@ def test_a_key_is_looked_for_without_modules_of_the_folder(trap: Trap) -> None:
     assert not trap.marker.exists()
 
 
+@pytest.mark.parametrize("trap", [AS_USERS_START_IT], indirect=True, ids=["imports"])
+def test_the_gateway_and_servers_elsewhere_are_reached_without_modules_of_the_folder(trap: Trap) -> None:
+    session = trap.session
+    for module in ("uvloop", "httpcore2", "truststore", "anyio", "socksio"):
+        (session.folder / f"{module}.py").write_text(f"open({str(trap.marker)!r}, 'a').close()\n", encoding="utf-8")
+    session.run("%vibe mcp add away https://127.0.0.1:9/mcp")
+    assert "The gateway is at http://" in session.run("%vibe serve start").text
+    session.run("%vibe serve stop")
+    assert not trap.marker.exists()
+
+
 def test_no_answer_to_the_question_is_no(trap: Trap) -> None:
     session = trap.session
     session.model.will_reply(say("Hello."))

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import uvicorn
 
@@ -31,6 +31,7 @@ from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, Store, owner_mark
 from vibe_jupyter.gateway.work_folders import WorkFolders
 from vibe_jupyter.mcp_server.connections import Connection
+from vibe_jupyter.safe_imports import without_working_folder
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8642
@@ -157,6 +158,7 @@ class GatewayServer:
                 access_log=False,
                 lifespan="on",
                 http=GatewayConnection,
+                loop=_loop(),
                 ws="none",
                 server_header=False,
                 date_header=False,
@@ -204,6 +206,16 @@ class GatewayServer:
         if self._thread is not None:
             self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
         self.listening.close()
+
+
+def _loop() -> Literal["asyncio", "uvloop"]:
+    """As uvicorn chooses it, which would also find a file `uvloop.py` in the working folder."""
+    with without_working_folder():
+        try:
+            import uvicorn.loops.uvloop  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
+        except ImportError:
+            return "asyncio"
+    return "uvloop"
 
 
 def _in_url(host: str) -> str:

@@ -21,6 +21,7 @@ from vibe_jupyter.config.tool_servers import ServerAddress
 from vibe_jupyter.mcp.declared import is_loopback, public_address
 from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT, readable_events, readable_text
 from vibe_jupyter.mcp.sdk_errors import failure_reason
+from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
     from mcp.client._transport import (
@@ -79,10 +80,11 @@ class HttpTransport:
 
     def _http_client(self) -> httpx2.AsyncClient:
         tls = self._address.url.lower().startswith("https:")
-        # A proxy is asked for what is on other machines only.
-        inner = httpx2.AsyncClient(
-            verify=_ssl_context(tls=tls), trust_env=not is_loopback(self._address.url), timeout=CONNECT_TIMEOUT
-        )
+        with without_working_folder():  # httpx imports what it connects with when it is first to
+            # A proxy is asked for what is on other machines only.
+            inner = httpx2.AsyncClient(
+                verify=_ssl_context(tls=tls), trust_env=not is_loopback(self._address.url), timeout=CONNECT_TIMEOUT
+            )
         return httpx2.AsyncClient(
             transport=BoundedTransport(inner, self._address.url),
             headers={**self._address.headers, "Accept-Encoding": "identity"},
