@@ -371,3 +371,35 @@ def test_read_notebook_lists_the_stale_cells_and_asks_nothing(session: Session) 
     assert listed[0] == "work/test.ipynb: 4 cells; 1 match"
     assert listed[1] == f"#2 {page.cells[1].id[:4]} [{count}] stale: a changed by #1 [{page.cells[0].count}]"
     assert listed[2:] == ["b = a"]
+
+
+def test_a_prompt_in_another_notebook_of_the_same_kernel_deletes_nothing_in_the_first(session: Session) -> None:
+    one = Page(session.wire, "rate = 0.1")
+    ask(session, one, "look")
+    other = Page(session.wire, "print(rate)", path="work/other.ipynb")
+    there = ask(session, other, "and here?").split("\n")
+    back = ask(session, one, "and back again?").split("\n")
+
+    assert there[0].startswith("work/other.ipynb: 2 cells; the prompt is #2;")
+    assert there[1:4] == [
+        "another notebook than work/test.ipynb, in the same kernel; the cells there stay",
+        "outline:",
+        f"#1 {other.cells[0].id[:4]} (never) print(rate)",
+    ]
+    assert back[1:4] == [
+        "another notebook than work/other.ipynb, in the same kernel; the cells there stay",
+        "outline:",
+        f"#1 {one.cells[0].id[:4]} (never) rate = 0.1",
+    ]
+    assert [line for line in there + back if line.startswith(("added", "deleted"))] == []
+
+
+def test_a_notebook_that_was_renamed_is_the_same_one(session: Session) -> None:
+    page = Page(session.wire, "rate = 0.1", "cost = rate")
+    ask(session, page, "look")
+    page.path = "work/renamed.ipynb"
+    del page.cells[1]
+    report = ask(session, page, "and now?")
+
+    assert "another notebook" not in report
+    assert "\ndeleted #2 " in report

@@ -79,6 +79,8 @@ class SituationReport:
         self._frame = ""
         self._cells: tuple[Cell, ...] | None = None
         """As they were when the last run was over; None before the first report with cells."""
+        self._path = ""
+        """Of the notebook that they are in."""
         self._stale: dict[str, str] = {}
         self._runs = 0
         """Executions known by now."""
@@ -90,11 +92,13 @@ class SituationReport:
     def section(self, around: Surroundings) -> str:
         """The section for the next prompt; empty when nothing changed."""
         self.shown = ()
+        left = self._leave_notebook(around.listing)
         values = self._log.namespace()
         marks = {name: variable_mark(value) for name, value in values.items()}
         runs = self._log.executions()
         changed = marks != self._marks
         parts = [
+            *left,
             *_titled("outline", self._outline(around), OUTLINE_LIMIT),
             *_titled("by the user since your last answer", self._user_changes(around, runs), CHANGES_LIMIT),
             *_titled(
@@ -111,6 +115,16 @@ class SituationReport:
         self._take(around.listing, marks)
         return section("notebook", head_and_tail("\n".join([frame, *parts]), REPORT_LIMIT))
 
+    def _leave_notebook(self, listing: "Listing | None") -> list[str]:
+        """Forget the cells of another notebook than this one, which has the same kernel; a line that says so."""
+        known = {cell.id for cell in self._cells or ()}
+        if listing is None or not known or listing.path == self._path:
+            return []
+        if any(cell.id in known for cell in listing.cells):
+            return []  # it was renamed
+        self._cells, self._stale = None, {}
+        return [f"another notebook than {cut_end(self._path, 200)}, in the same kernel; the cells there stay"]
+
     def remember(self, listing: "Listing | None" = None) -> None:
         """Take what is there now as known, since the model saw what its own calls did.
 
@@ -122,13 +136,13 @@ class SituationReport:
     def take_cells(self, listing: "Listing") -> None:
         """The cells as they were when the last run was over."""
         if self._cells is not None:
-            self._cells = listing.cells
+            self._cells, self._path = listing.cells, listing.path
 
     def _take(self, listing: "Listing | None", marks: dict[str, Mark]) -> None:
         self._marks = marks
         self._runs = self._log.count
         if listing is not None:
-            self._cells = listing.cells
+            self._cells, self._path = listing.cells, listing.path
             self._stale = _stale_cells(listing.cells)
 
     def _outline(self, around: Surroundings) -> list[str]:
