@@ -400,6 +400,20 @@ export interface ShowArgs {
   cell: string;
   model_id: string;
   display_id?: string | null;
+  /** What a page that was loaded missed of another cell. */
+  inner?: InnerCell | null;
+}
+
+/** A cell that the agent runs in its place, or has just run there. */
+export interface InnerCell {
+  cell: string;
+  /** Id of the message that the kernel executes. */
+  request: string;
+  /** Execution count. */
+  number: number;
+  /** Until now, each as its message has it. */
+  outputs: Record<string, unknown>[];
+  is_over: boolean;
 }
 
 export interface FindArgs {

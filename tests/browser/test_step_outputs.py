@@ -176,3 +176,37 @@ def test_a_page_that_is_reloaded_while_the_agent_runs_a_cell_holds_what_was_said
     lab.interrupt()
     again.over()
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
+def test_a_cell_of_the_agent_that_runs_while_the_page_is_reloaded_shows_all_that_it_put_out(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    gates = [lab.server.folder / name for name in ("reload-gate-1", "reload-gate-2")]
+    waits = "while not os.path.exists({!r}):\n    time.sleep(0.02)\n"
+    source = (
+        "import os, time\nshown = display('at first', display_id=True)\nprint('begun')\n"
+        f"{waits.format(gates[0].name)}print('not saved')\n"
+        f"{waits.format(gates[1].name)}shown.update('at last')\n'the end'"
+    )
+    book = open_prompt(lab, model, source, "'next'", options="--yes=run_cells")
+    model.will_reply(answer("Now I run them.", [call("run_cells", cells=book.ids[2:])]), say("Both ran."))
+    book.run(0, PROMPT)
+    book.wait_for_text(2, "begun\n")
+    path = lab.save()
+    gates[0].touch()
+    book.wait_for_text(2, "begun\nnot saved\n")
+    lab.show(path, runs=True)
+    again = NotebookPage(lab, book.path)
+    expect(again.cell(2).locator(".jp-InputPrompt").first).to_have_text("[*]:")
+    again.wait_for_text(2, "begun\nnot saved\n")
+    gates[1].touch()
+    again.over()
+    first, printed, result = again.outputs(2)
+    assert (first["data"], printed["text"], result["data"]) == (
+        {"text/plain": "'at last'"},
+        "begun\nnot saved\n",
+        {"text/plain": "'the end'"},
+    )
+    assert again.counts()[2:] == [result["execution_count"], result["execution_count"] + 1]
+    assert [cell["state"] for cell in again.cells()] == ["idle"] * 4
+    lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from IPython.core.interactiveshell import InteractiveShell
+from pydantic import JsonValue
 
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.errors import NotebookError
@@ -29,6 +30,15 @@ from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
     from vibe_jupyter.ui.page import ShownView
+
+
+SENT_AGAIN: Final = 1_000_000
+"""Characters of outputs that are sent again at once: of more, a server may drop messages."""
+_LEFT_OUT: Final[dict[str, JsonValue]] = {
+    "output_type": "stream",
+    "name": "stdout",
+    "text": "[… what was put out before the page was loaded is too long to be shown again …]\n",
+}
 
 
 class NotebookAccess:
@@ -176,8 +186,26 @@ class NotebookAccess:
         """Have a reloaded page show a view again, by default in the cell the run is in."""
         cell = cell or self._bridge.prompt_cell
         with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
-            if cell is not None:
-                await self._bridge.request("show", cell=cell, model_id=view.model_id, display_id=view.display_id)
+            if cell is not None and await self._bridge.panel() is not None:
+                # Nothing is awaited from here until it is sent: what comes later the page hears by itself.
+                inner = self._inner_cell()
+                await self._bridge.request(
+                    "show", cell=cell, model_id=view.model_id, display_id=view.display_id, inner=inner
+                )
+
+    def _inner_cell(self) -> dict[str, JsonValue] | None:
+        """What a page that was loaded missed of the cell that the agent runs in its place; None where there is none."""
+        inner = self._in_place.latest
+        if inner is None:
+            return None
+        outputs = cast("list[JsonValue]", list(inner.outputs.messages()))
+        return {
+            "cell": inner.cell,
+            "request": inner.request,
+            "number": inner.number,
+            "outputs": outputs if len(json.dumps(outputs)) <= SENT_AGAIN else [_LEFT_OUT],
+            "is_over": inner.is_over,
+        }
 
     def close(self) -> None:
         """Hear nothing of pages any more."""

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from pydantic import JsonValue
 
@@ -96,6 +96,16 @@ class Expected:
         return (self.cell, self.code) == (cell.cell_id, cell.code)
 
 
+class InnerRun(NamedTuple):
+    """A cell that was run in its place."""
+
+    cell: str
+    request: str
+    number: int
+    outputs: CollectedOutputs
+    is_over: bool = False
+
+
 class NestedCells:
     """Runs cells inside the running cell. Main thread only, but for `expect`."""
 
@@ -110,6 +120,8 @@ class NestedCells:
         self._ran: set[str] = set()
         """Cells that were run in their place."""
         self._outer = OuterCell(shell)
+        self.latest: InnerRun | None = None
+        """What was run in its place last in the running cell, also while it runs."""
 
     @property
     def outer_number(self) -> int | None:
@@ -177,6 +189,7 @@ class NestedCells:
             self.drop(expected)
         self._left.clear()
         self._ran.clear()
+        self.latest = None
         self._outer.end()
 
     def run(
@@ -192,16 +205,21 @@ class NestedCells:
         request, outputs = TakenRequest(self._kernel, frames), CollectedOutputs()
 
         def execute() -> CellResult:
+            self.latest = InnerRun(expected.cell, request.id, self._shell.execution_count, outputs)
             request.execute()
             return self._shell.last_execution_result
 
-        return self._execute_request(
-            execute,
-            outputs,
-            ExecutionAttempt(timeout, on_asking),
-            request.as_parent(),
-            collect_outputs(self._kernel, request.id, outputs),
-        )
+        try:
+            return self._execute_request(
+                execute,
+                outputs,
+                ExecutionAttempt(timeout, on_asking),
+                request.as_parent(),
+                collect_outputs(self._kernel, request.id, outputs),
+            )
+        finally:
+            if self.latest is not None:
+                self.latest = self.latest._replace(is_over=True)
 
     def wait_until_queued(self, expected: Expected) -> str | None:
         """Wait for a request that stays in the queue; its id. None if it does not come: then it must not run later."""

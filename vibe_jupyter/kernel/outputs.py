@@ -115,11 +115,18 @@ class CollectedOutputs:
 
     def collected(self) -> tuple[Output, ...]:
         """All of it, adjacent streams merged; what was left out is said where it was."""
+        return self._merged(lambda entry: entry.output)
+
+    def messages(self) -> tuple[Output, ...]:
+        """The same with the ids of displays, so that a page can go on from there."""
+        return self._merged(_with_display_id)
+
+    def _merged(self, output_of: "Callable[[_Entry], dict[str, Any]]") -> tuple[Output, ...]:
         with self._lock:
-            entries = [entry.output for entry in self._head]
+            entries = [output_of(entry) for entry in self._head]
             if self._left_out:
                 entries.append(_stream_output("stdout", f"\n[… {self._left_out:,} characters of output left out …]\n"))
-            entries.extend(entry.output for entry in self._tail)
+            entries.extend(output_of(entry) for entry in self._tail)
         return _merge_entries(entries)
 
     def _begin_entry(self) -> None:
@@ -162,6 +169,12 @@ class CollectedOutputs:
         self._tail.popleft()
         self._tail_size -= first.size
         self._left_out += first.size - _OVERHEAD
+
+
+def _with_display_id(entry: _Entry) -> dict[str, Any]:
+    if entry.display_id is None:
+        return entry.output
+    return {**entry.output, "transient": {"display_id": entry.display_id}}
 
 
 def _stream_output(name: str, text: str) -> dict[str, Any]:

@@ -221,10 +221,25 @@ class RunResult(TypedDict):
     """Id of the message that was sent, so that the kernel knows it when it comes too late."""
 
 
+class InnerCell(TypedDict):
+    """A cell that the agent runs in its place, or has just run there."""
+
+    cell: str
+    request: str
+    """Id of the message that the kernel executes."""
+    number: int
+    """Execution count."""
+    outputs: list[dict[str, Any]]
+    """Until now, each as its message has it."""
+    is_over: bool
+
+
 class ShowArgs(TypedDict):
     cell: str
     model_id: str
     display_id: NotRequired[str | None]
+    inner: NotRequired[InnerCell | None]
+    """What a page that was loaded missed of another cell."""
 
 
 class FindArgs(TypedDict):

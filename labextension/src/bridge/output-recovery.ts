@@ -3,6 +3,8 @@ import type { IMimeBundle, IOutput } from "@jupyterlab/nbformat";
 import { KernelMessage, type Kernel } from "@jupyterlab/services";
 import type { IDisposable } from "@lumino/disposable";
 
+type Message = IOutput & { transient?: { display_id?: string } };
+
 /**
  * A cell that was running when the page was reloaded: nobody listens to its messages any more, so we do, until it
  * ends.
@@ -11,15 +13,20 @@ export class OutputRecovery implements IDisposable {
   readonly #kernel: Kernel.IKernelConnection;
   readonly #model: ICodeCellModel;
   readonly #request: string;
+  readonly #number: number | null;
   readonly #displays = new Map<string, number>(); // places of outputs by display id
   #clearNext = false;
   #isDisposed = false;
 
-  constructor(kernel: Kernel.IKernelConnection, model: ICodeCellModel, request: string) {
+  /**
+   * @param request id of the message that the kernel executes.
+   * @param number execution count that the cell gets; null where what it shows says so.
+   */
+  constructor(kernel: Kernel.IKernelConnection, model: ICodeCellModel, request: string, number: number | null = null) {
     this.#kernel = kernel;
     this.#model = model;
     this.#request = request;
-    model.clearExecution();
+    this.#number = number;
     // As when a cell is run by hand: what comes now was made by the user's own kernel.
     model.trusted = true;
     model.executionState = "running";
@@ -40,6 +47,21 @@ export class OutputRecovery implements IDisposable {
     this.#add({ output_type: "display_data", data, metadata: {} }, display);
   }
 
+  /** What the cell had put out before. */
+  put(outputs: readonly Message[]): void {
+    this.#model.outputs.clear();
+    for (const { transient, ...output } of outputs) {
+      this.#add(output, transient?.display_id ?? null);
+    }
+  }
+
+  /** The cell has ended. */
+  end(): void {
+    this.dispose();
+    this.#model.executionCount ??= this.#number;
+    this.#model.executionState = "idle";
+  }
+
   #follow(_: unknown, message: KernelMessage.IIOPubMessage): void {
     if (this.#model.isDisposed) {
       this.dispose();
@@ -54,7 +76,7 @@ export class OutputRecovery implements IDisposable {
     }
     if (KernelMessage.isStatusMsg(message)) {
       if (message.content.execution_state === "idle") {
-        this.#end();
+        this.end();
       }
     } else if (KernelMessage.isClearOutputMsg(message)) {
       this.#clear(message.content.wait);
@@ -93,10 +115,5 @@ export class OutputRecovery implements IDisposable {
       this.#displays.clear();
       this.#model.outputs.clear();
     }
-  }
-
-  #end(): void {
-    this.dispose();
-    this.#model.executionState = "idle";
   }
 }
