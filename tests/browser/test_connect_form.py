@@ -93,6 +93,22 @@ def test_a_prompt_that_is_run_again_while_its_form_is_open_runs(book: Lab, model
     book.wait_until_idle()
 
 
+@pytest.mark.parametrize("how", ["clear-all-cell-outputs", further("clear-cell-output"), further("delete-cell")])
+def test_a_form_whose_output_is_cleared_is_cancelled_and_the_next_cell_runs(book: Lab, how: str) -> None:
+    book.run(PROMPT)
+    expect(form(book, PROMPT)).to_be_visible()
+    book.page.evaluate(
+        "name => { const command = `notebook:${name}`;"
+        " window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1;"
+        " return window.jupyterapp.commands.execute(command); }",
+        how,
+    )
+    expect(book.page.locator(".vibe-connect")).to_have_count(0)
+    book.wait_until_idle()
+    if how != "delete-cell":
+        expect(book.output(PROMPT)).to_contain_text("No model was connected. %vibe setup shows the form again.")
+
+
 def test_a_wrong_key_leads_back_to_the_form_and_no_key_is_kept_but_where_the_user_says(
     book: Lab, model: ScriptedModel, tmp_path: Path
 ) -> None:

@@ -6,10 +6,34 @@ import type { FromForm, ToForm } from "../contract";
 import { FocusKeeper } from "../run-view/focus";
 import { ConnectForm } from "./form";
 
+type Props = Pick<RenderProps, "model" | "el">;
+
+const LOST_AFTER = 500; // ms in which a cell that was moved draws its form again
+
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(styles);
 
-function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
+/** One form. The prompt waits for it, so where the user cleared its output, or deleted its cell, it is cancelled. */
+function widget(): { render: (props: Props) => () => void } {
+  let shown = 0;
+  return {
+    render: (props) => {
+      const end = render(props);
+      shown++;
+      return () => {
+        end();
+        shown--;
+        setTimeout(() => {
+          if (shown === 0) {
+            props.model.send({ type: "cancel" } satisfies FromForm);
+          }
+        }, LOST_AFTER);
+      };
+    },
+  };
+}
+
+function render({ model, el }: Props): () => void {
   const host = document.createElement("div");
   const root = document.createElement("div");
   const gone = new AbortController();
@@ -50,4 +74,4 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   };
 }
 
-export default { render };
+export default widget;
