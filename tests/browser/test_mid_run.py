@@ -226,6 +226,26 @@ def test_a_card_comes_back_when_the_outputs_are_cleared_and_the_answer_stands_th
     expect(book.output(PROMPT)).to_contain_text("All well.")
 
 
+def test_a_card_comes_back_when_the_notebook_is_read_from_its_file_again_and_the_answer_stands_there(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    book = open_alone(lab, model, "here = 1")
+    model.will_reply(call("edit_cell", cell=book.ids[2], source="here = 2", run=True), say("All well."))
+    book.run(0, PROMPT)
+    card = book.card("Edit and run cell")
+    expect(card).to_be_visible()
+    card.evaluate("card => { card.dataset.before = ''; }")
+    book.call("panel => panel.context.revert()")
+    expect(card).to_be_visible()
+    expect(card).not_to_have_attribute("data-before", "")
+    expect(lab.page.locator(".vibe-approval-chip")).to_contain_text("Vibe needs your approval")
+    book.allow("Edit and run cell")
+    book.over()
+    assert book.sources()[2] == "here = 2"
+    assert [list(output["data"]) for output in book.outputs(PROMPT)] == [["text/html", "text/plain"]]
+    expect(book.output(PROMPT)).to_contain_text("All well.")
+
+
 @pytest.mark.parametrize("how", ["killed", further("restarted")])
 def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, model: ScriptedModel, how: str) -> None:
     book = open_alone(lab, model, "import os; os.getpid()")

@@ -1,4 +1,5 @@
 import type { JupyterFrontEnd } from "@jupyterlab/application";
+import type { ICellModel } from "@jupyterlab/cells";
 import type { INotebookCellExecutor, NotebookPanel } from "@jupyterlab/notebook";
 import { KernelMessage, type Kernel } from "@jupyterlab/services";
 import type { JSONObject } from "@lumino/coreutils";
@@ -12,7 +13,7 @@ import { BRIDGE_EVENT, BRIDGE_REPLY, BRIDGE_REQUEST, type BridgeRequest, type Me
 import { CellNumbers } from "./cell-numbers";
 import { EditTeller } from "./edit-teller";
 import { KeptLinks } from "./kept-links";
-import { cellModels } from "./notebook";
+import { cellModels, modelOf } from "./notebook";
 import { viewsOf } from "./views";
 
 const GONE: ReadonlySet<Kernel.Status> = new Set(["restarting", "autorestarting", "terminating", "dead"]);
@@ -43,7 +44,24 @@ export class Connection implements IDisposable {
     new KeptLinks(panel, this.#end.signal);
     new EditTeller(panel, () => { this.#tell("edited"); }, this.#end.signal);
     panel.disposed.connect(() => { this.dispose(); }, this);
+    void panel.context.ready.then(() => { this.#watchCells(); });
     this.#greet();
+  }
+
+  /** Read from its file again, a notebook has other cells: what was drawn in them is lost, as when the page is loaded. */
+  #watchCells(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    const known = new WeakSet(cellModels(this.#panel));
+    modelOf(this.#panel).cells.changed.connect(() => {
+      const cells = cellModels(this.#panel);
+      const isOther = !cells.some((cell) => known.has(cell));
+      cells.forEach((cell) => { known.add(cell); });
+      if (isOther && this.#kernel?.status === "busy" && promptsIn(cells).length > 0) {
+        this.#tell("hello");
+      }
+    }, this);
   }
 
   get isDisposed(): boolean {
@@ -131,7 +149,7 @@ export class Connection implements IDisposable {
     if (kernel !== null) {
       void this.#panel.context.ready.then(async () => {
         // Other kernels complain of messages they do not know.
-        const ours = cellModels(this.#panel).filter((cell) => cell.sharedModel.getSource().includes("vibe"));
+        const ours = promptsIn(cellModels(this.#panel));
         const missed = ours.some((cell) => viewsOf(cell).length > 0);
         if (ours.length > 0 && (missed || (await isBusy(kernel))) && !kernel.isDisposed && !this.isDisposed) {
           this.#tell("hello");
@@ -139,6 +157,10 @@ export class Connection implements IDisposable {
       });
     }
   }
+}
+
+function promptsIn(cells: ICellModel[]): ICellModel[] {
+  return cells.filter((cell) => cell.sharedModel.getSource().includes("vibe"));
 }
 
 /** A kernel that runs a cell does not say who it is until the cell ends. What the server says of it is not reliable. */
