@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
+from tests.browser.conftest import VIEWPORT
 from tests.browser.lab import Lab
+from tests.browser.ready import wait_until
 from tests.browser.test_accessibility import looked
 from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, call, say, status
@@ -28,6 +30,15 @@ model_setup.OFFERS = tuple(
 %load_ext vibe_jupyter
 """
 """The usual ports of servers on this computer are those of one that is there, and of others that are not."""
+
+NOTE_QUESTIONS = """() => {
+    window.asked = false;
+    const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    kernel.iopubMessage.connect((_, { header, content }) => {
+        window.asked ||= header.msg_type === "vibe_bridge" && content.method === "hello";
+    });
+}"""
+"""Notes whether the kernel asks again which pages there are."""
 
 
 @pytest.fixture
@@ -107,6 +118,22 @@ def test_a_form_whose_output_is_cleared_is_cancelled_and_the_next_cell_runs(book
     book.wait_until_idle()
     if how != "delete-cell":
         expect(book.output(PROMPT)).to_contain_text("No model was connected. %vibe setup shows the form again.")
+
+
+def test_a_second_window_of_the_notebook_leaves_the_form_open(
+    book: Lab, browser: Browser, model: ScriptedModel
+) -> None:
+    model.will_reply(*WELL, say("Good morning."))
+    book.run(PROMPT)
+    expect(form(book, PROMPT)).to_be_visible()
+    book.page.evaluate(NOTE_QUESTIONS)
+    context = browser.new_context(viewport=VIEWPORT)
+    Lab(context.new_page(), book.server).show(book.save(), runs=True)
+    wait_until(book.page, "() => window.asked")  # the kernel has heard that the page is there
+    form(book, PROMPT).get_by_role("button", name="Save and run the cell").click()
+    expect(book.output(PROMPT).get_by_text("Good morning.")).to_be_visible()
+    context.close()
+    book.wait_until_idle()
 
 
 def test_a_wrong_key_leads_back_to_the_form_and_no_key_is_kept_but_where_the_user_says(

@@ -4,10 +4,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
+from tests.browser.conftest import VIEWPORT
 from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
+from tests.browser.ready import wait_until
+from tests.browser.test_connect_form import NOTE_QUESTIONS
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
 pytestmark = pytest.mark.browser
@@ -210,3 +213,36 @@ def test_a_cell_of_the_agent_that_runs_while_the_page_is_reloaded_shows_all_that
     assert again.counts()[2:] == [result["execution_count"], result["execution_count"] + 1]
     assert [cell["state"] for cell in again.cells()] == ["idle"] * 4
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
+def test_a_second_window_of_the_notebook_leaves_the_figures_of_a_run_in_their_steps(
+    lab: Lab, browser: Browser, model: ScriptedModel
+) -> None:
+    go_on = threading.Event()
+    book = open_prompt(lab, model, options="--yes=run_code")
+    model.will_reply(
+        call("run_code", code=FIGURE, keep=True, reason="the figure"),
+        call("run_code", code=BAR, keep=True, reason="the bar"),
+        answer("All of it stands", [], hold=go_on),
+    )
+    book.run(0, PROMPT)
+    expect(book.view).to_contain_text("All of it stands")
+    lab.page.evaluate(NOTE_QUESTIONS)
+    context = browser.new_context(viewport=VIEWPORT)
+    second = Lab(context.new_page(), lab.server)
+    second.show(lab.save(), runs=True)
+    expect(NotebookPage(second, book.path).view).to_contain_text("All of it stands")
+    wait_until(lab.page, "() => window.asked")  # the kernel has heard that the page is there
+    go_on.set()
+    book.over()
+    context.close()
+    expect(book.view).to_have_count(0)
+    assert kinds_of(book) == ["run", "picture", "run", "widget", "run"]
+    output = book.output(PROMPT)
+    stand_in_this_order(
+        output.get_by_text("the figure"),
+        output.locator(PICTURE),
+        output.get_by_text("the bar"),
+        output.locator(".widget-hprogress"),
+        output.get_by_text("All of it stands"),
+    )

@@ -28,7 +28,7 @@ shell = get_ipython()
 pump = Pump(shell)
 pump.install()
 main_thread = MainThread(pump)
-bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda: None)
+bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda _client: None)
 bridge.install()
 in_place = NestedCells(shell, pump)
 pump.on_execute = in_place.take

@@ -107,7 +107,7 @@ def ask() -> None:
     from vibe_jupyter.notebook.open_notebook import OpenNotebook
 
     # Not installed, this bridge hears no answer.
-    deaf = Bridge(driver.shell.kernel, version=vibe_jupyter.__version__, on_page=lambda: None)
+    deaf = Bridge(driver.shell.kernel, version=vibe_jupyter.__version__, on_page=lambda _client: None)
     on_file = CellAccess(
         OpenNotebook(
             driver.shell,

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.notebook.replay import Replay
     from vibe_jupyter.ui.front_end import FrontEnd
-    from vibe_jupyter.ui.page import ShownView
 
 _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
@@ -426,11 +425,9 @@ class App:
             self._runs_again = self._runs_again or (self._notebook is not None and self._notebook.runs_in(cell))
             if says_stop or self._runs_again:
                 self._run_view.run.send(Interrupt())
-        elif self._notebook is not None and self.connect_form.is_open:
-            self._notebook.begin()
-            if self._notebook.runs_in(cell):
-                self._runs_again = True
-                self.connect_form.call_off()
+        elif self._notebook is not None and self.connect_form.is_open and self._notebook.runs_in(cell):
+            self._runs_again = True
+            self.connect_form.call_off()
         return False
 
     def _page_answers(self) -> bool:
@@ -441,27 +438,30 @@ class App:
         panel = self._engine.submit(self._notebook.page()).result()
         return panel is not None and panel.is_seen
 
-    def _page_loaded(self) -> None:
+    def _page_loaded(self, client: str) -> None:
         """On the control thread: what a page showed is gone when it was reloaded."""
         if self._notebook is not None:
-            view = self._run_view.page_loaded()
-            if not self.background.page_loaded(view) and view is not None:
-                self._engine.submit(_show_again(view, self._notebook, self._run_view))
-            self.connect_form.page_loaded()
+            self._engine.submit(_show_again(self, self._run_view, self._notebook, client))
             self.outside.page_loaded()
-            self._engine.submit(self._notebook.ends.deliver())
 
 
-async def _show_again(view: "ShownView", notebook: "NotebookAccess", run_view: RunView) -> None:
-    """Show the view in a page that was loaded; what the run put into the cell before, that page has not heard."""
-    await notebook.show(view)
-    run_view.page_loaded()
+async def _show_again(app: App, run_view: RunView, notebook: "NotebookAccess", client: str) -> None:
+    """A page was loaded. Where the one that ran the cell still answers, it stands beside that, and nothing was lost."""
+    panel = await notebook.page()
+    if panel is None or not panel.ran or client in ("", panel.client):
+        view = run_view.page_loaded()
+        if not app.background.page_loaded(view) and view is not None:
+            await notebook.show(view)
+            run_view.page_loaded()  # what the run put into the cell before, the page has not heard
+        app.connect_form.page_loaded()
+    await notebook.ends.deliver()
 
 
 def _form_parts(app: App) -> FormParts:
     from vibe_jupyter.app.model_setup import ModelSetup
 
-    return FormParts(ModelSetup(app.setup, app.models), app.sessions.open_client().last_refusal)
+    notebook = app._notebook  # pyright: ignore[reportPrivateUsage]
+    return FormParts(ModelSetup(app.setup, app.models), app.sessions.open_client().last_refusal, notebook)
 
 
 def list_prompt_layers(app: App) -> Sequence[PromptLayer]:
@@ -569,7 +569,7 @@ def _open_notebook(
     pump: Pump | None,
     main_thread: MainThread,
     log: ExecutionLog,
-    on_page: Callable[[], None],
+    on_page: Callable[[str], None],
 ) -> "NotebookAccess | None":
     """The way to the notebook's page; only where a kernel has a pump."""
     if pump is None:

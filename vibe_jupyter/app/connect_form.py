@@ -18,6 +18,7 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.model_setup import ModelSetup
+    from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.app.shown_form import FormEnd, ShownForm
 
 _CONNECT_AGAIN: Final = frozenset({"auth", "not_found", "connection"})
@@ -34,6 +35,8 @@ class FormParts(NamedTuple):
     setup: "ModelSetup"
     refusal: ModelError | None
     """Why the model server refused the latest request of a run; None where it did not."""
+    notebook: "NotebookAccess | None"
+    """Knows which page the cell is in."""
 
 
 class ConnectForm:
@@ -114,8 +117,11 @@ class ConnectForm:
             from vibe_jupyter.ui.connect_page import can_show_form
         if not can_show_form():
             return None
+        parts = self._parts()
+        if parts.notebook is not None:
+            parts.notebook.begin()
         over: concurrent.futures.Future[FormEnd | None] = concurrent.futures.Future()
-        shown = self._shown = ShownForm(self._parts().setup, FormTerms(reason, runs_cell), self._host.call_main, over)
+        shown = self._shown = ShownForm(parts.setup, FormTerms(reason, runs_cell), self._host.call_main, over)
         shown.page.open(_PLACEHOLDER)
         task = self._engine.submit(shown.work())
         end: FormEnd | None = FormEnd(False, CANCELLED)

@@ -50,7 +50,7 @@ class NotebookAccess:
         pump: Pump,
         main_thread: MainThread,
         log: ExecutionLog,
-        on_page: Callable[[], None],
+        on_page: Callable[[str], None],
     ) -> None:
         self._bridge = Bridge(getattr(shell, "kernel", None), version=__version__, on_page=on_page)
         self._bridge.on_heard = pump.idle_said.set
@@ -188,24 +188,10 @@ class NotebookAccess:
         with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
             if cell is not None and await self._bridge.panel() is not None:
                 # Nothing is awaited from here until it is sent: what comes later the page hears by itself.
-                inner = self._inner_cell()
+                inner = _inner_cell(self._in_place)
                 await self._bridge.request(
                     "show", cell=cell, model_id=view.model_id, display_id=view.display_id, inner=inner
                 )
-
-    def _inner_cell(self) -> dict[str, JsonValue] | None:
-        """What a page that was loaded missed of the cell that the agent runs in its place; None where there is none."""
-        inner = self._in_place.latest
-        if inner is None:
-            return None
-        outputs = cast("list[JsonValue]", list(inner.outputs.messages()))
-        return {
-            "cell": inner.cell,
-            "request": inner.request,
-            "number": inner.number,
-            "outputs": outputs if len(json.dumps(outputs)) <= SENT_AGAIN else [_LEFT_OUT],
-            "is_over": inner.is_over,
-        }
 
     def close(self) -> None:
         """Hear nothing of pages any more."""
@@ -221,3 +207,18 @@ async def _mark_inputs(
     with contextlib.suppress(NotebookError):  # no cell serves any more
         return await main_thread.call(lambda: input_marks(names, log.namespace(), tells_value), raises=False)
     return {}
+
+
+def _inner_cell(in_place: NestedCells) -> dict[str, JsonValue] | None:
+    """What a page that was loaded missed of the cell that the agent runs in its place; None where there is none."""
+    inner = in_place.latest
+    if inner is None:
+        return None
+    outputs = cast("list[JsonValue]", list(inner.outputs.messages()))
+    return {
+        "cell": inner.cell,
+        "request": inner.request,
+        "number": inner.number,
+        "outputs": outputs if len(json.dumps(outputs)) <= SENT_AGAIN else [_LEFT_OUT],
+        "is_over": inner.is_over,
+    }

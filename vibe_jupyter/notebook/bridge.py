@@ -105,13 +105,13 @@ class _Question:
 class Bridge:
     """The one way to the page of this kernel's notebook. Asked on the engine's loop."""
 
-    def __init__(self, kernel: object, *, version: str, on_page: Callable[[], None]) -> None:
+    def __init__(self, kernel: object, *, version: str, on_page: Callable[[str], None]) -> None:
         if not hasattr(kernel, "control_handlers"):
             raise NotebookError("This kernel has no control channel, so the page cannot answer. Update ipykernel.")
         self._kernel = cast(_Kernel, kernel)
         self._version = version
         self._on_page = on_page
-        """Called, from the thread of the control channel, when a page was reloaded."""
+        """Called with the client of a page that was loaded, from the thread of the control channel."""
         self.on_heard: Callable[[], None] | None = None
         """Called, from the same thread, whenever a page said something."""
         self._found: str | None = None
@@ -317,7 +317,7 @@ class Bridge:
         match message["content"].get("event"):
             case "hello":
                 self._asked = False  # the page we knew may be gone
-                self._on_page()
+                self._on_page(str(message["content"].get("client", "")))
             case "edited":
                 for hear in tuple(self._edit_hearers):
                     hear()
