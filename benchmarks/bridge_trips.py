@@ -32,7 +32,7 @@ def measure(kind: str, trips: int, pause: float) -> None:
     shell: Any = get_ipython()
     pump = shell.magics_manager.registry["VibeMagics"].pump
     main_thread = MainThread(pump)
-    bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda: None)
+    bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda _: None)
     bridge.on_heard = pump.idle_said.set
     bridge.install()
     bridge.begin()
