@@ -4,7 +4,6 @@ The base prompt is a file. The layers behind it are the commit signature, the mo
 tools, MCP servers, skills, sub-agents, and the project. With all four switches off the base prompt stands alone.
 """
 
-import platform
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -103,7 +102,7 @@ def _platform_text(sources: LayerSources, now: datetime) -> str:
     return "\n".join(
         [
             f"System: {platform_name()}; default shell: {sources.shell}. Date: {now:%Y-%m-%d}. "
-            f"Python {platform.python_version()}{_libraries_text()}.",
+            f"Python {sys.version.partition(' ')[0]}{_libraries_text()}.",
             f"Front end: {where}. Approval: {who}. Run unasked: what only reads{unasked}.",
             f"Images: you {'see' if sees_images else 'do not see'} figures.",
             *([SCHEMA_ONLY] if sources.settings.privacy.schema_only else []),

@@ -29,14 +29,6 @@ from vibe_jupyter.llm.connections import (
 )
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.failures import BrokenAnswer, HttpRefusal
-from vibe_jupyter.llm.growing_answer import (
-    Reader,
-    allowed_deltas,
-    is_stream,
-    reader_for,
-    with_new_ids,
-    without_calls,
-)
 from vibe_jupyter.llm.hosted_events import Object, Piece
 from vibe_jupyter.llm.request import (
     AnswerLimits,
@@ -48,9 +40,12 @@ from vibe_jupyter.llm.request import (
     RetryScheduled,
 )
 from vibe_jupyter.protocol import AssistantMessage, ImagePart, Message, TextPart, ToolMessage, ToolSpec, UserMessage
+from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
     import httpx
+
+    from vibe_jupyter.llm.growing_answer import Reader
 
 RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 """And everything from 500 up."""
@@ -208,6 +203,13 @@ class LLMClient:
             attempt += 1
             yield RetryScheduled(pause, response.reason)
             await self._sleep(pause)
+        with without_working_folder():  # what reads the answer is imported while the server works
+            from vibe_jupyter.llm.growing_answer import (  # noqa: PLC0415
+                allowed_deltas,
+                reader_for,
+                with_new_ids,
+                without_calls,
+            )
         decoder = dialect.decoder(request.model, self._limits)
         may_call = request.tool_choice != "none"
         try:
@@ -327,6 +329,9 @@ class LLMClient:
             extensions={"timeout": timeouts, "trace": note_sent},
         )
         response = await client.send(post, stream=True)
+        with without_working_folder():
+            from vibe_jupyter.llm.growing_answer import is_stream  # noqa: PLC0415
+
         if is_stream(response.headers.get("content-type", "")):
             # Read again by the transport when the body begins; a test holds it to that.
             timeouts["read"] = limits.gap
@@ -351,7 +356,7 @@ class LLMClient:
         body = bytes(said[: self._limits.error_body]).decode("utf-8", "replace")
         return HttpRefusal(response.status_code, body, response.headers.get("location", ""))
 
-    async def _read_chunks(self, response: "httpx.Response", reader: Reader) -> AsyncGenerator[bytes, None]:
+    async def _read_chunks(self, response: "httpx.Response", reader: "Reader") -> AsyncGenerator[bytes, None]:
         """The body, until the answer has ended. A complete answer is not lost to a connection that breaks after it."""
         import httpx  # noqa: PLC0415
 

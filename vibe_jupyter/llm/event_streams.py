@@ -7,9 +7,7 @@ character that is cut between two network reads is decoded when its line is whol
 from typing import NamedTuple
 
 from vibe_jupyter.llm.json_text import repair_surrogates
-
-MAX_EVENT = 16 * 1024 * 1024
-"""Bytes of one event, unfinished lines included; a longer one ends the answer."""
+from vibe_jupyter.llm.request import MAX_EVENT
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -16,7 +16,6 @@ from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.llm.event_streams import MAX_EVENT
 from vibe_jupyter.llm.hosted_events import Piece
 from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec, Usage
 
@@ -25,6 +24,9 @@ DEFAULT_TEMPERATURE = 0.2
 
 NAMED_WAIT = 5.0
 """Seconds; the end of a longer wait is shown as a time of day, and counted down."""
+
+MAX_EVENT = 16 * 1024 * 1024
+"""Bytes of one event of an answer, unfinished lines included; a longer one ends the answer."""
 
 DialectName = Literal["openai", "mistral", "ollama", "mistralrs"]
 Thinking = Literal["off", "low", "medium", "high", "max"]
