@@ -54,5 +54,6 @@ def test_every_address_that_a_markdown_cell_loads_would_have_been_named(lab: Lab
     lab.page.route("**://*.example/**", answer)
     with lab.page.expect_request(is_last, timeout=WAIT):
         lab.open_file(path)
+    lab.close()  # until then it may ask for the same again
     lab.page.unroute("**://*.example/**", answer)
     assert [name for name, source in LOADING.items() if not loaded_addresses(source)] == []
