@@ -3,6 +3,8 @@
 import email
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +22,10 @@ ROOT = Path(__file__).parents[1]
 STATIC = ("vibe_jupyter/ui/static/run-view.js", "vibe_jupyter/ui/static/connect-form.js")
 EXTENSION = "vibe_jupyter/labextension/package.json"
 BUILD_LIMIT = patient(90)  # seconds
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+INSTALL_LINES = re.findall(r"^pip install .+$", README.partition("%load_ext")[0], re.M)
+"""Commands of README's first screen."""
 
 pytestmark = pytest.mark.xdist_group("wheel")
 
@@ -140,3 +146,49 @@ def test_the_installed_wheel_loads_and_can_show_its_view(installed: Path, tmp_pa
     said = json.loads(done.stdout.splitlines()[-1])
     assert Path(said["file"]).is_relative_to(installed.parents[1])
     assert (said["magic"], said["can_show"]) == (True, True)
+
+
+def test_the_first_screen_installs_from_a_checkout_and_from_the_wheel_that_is_built(built: Path) -> None:
+    from_checkout, from_wheel = INSTALL_LINES
+    assert from_checkout == "pip install ."
+    assert from_wheel == f"pip install dist/{next(built.glob('*.whl')).name}"
+
+
+@pytest.mark.requirement("project.install.no-node")
+def test_a_checkout_without_node_is_refused_with_the_wheel_to_install(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    wanted = ["vibe_jupyter", "scripts", "labextension/package.json", "pyproject.toml", "README.md", "LICENSE"]
+    listed = subprocess.run(["git", "ls-files", *wanted], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in listed.splitlines():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, checkout / name)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", tmp_path, "."],
+        cwd=checkout,
+        env=os.environ | {"PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_LIMIT,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "needs Node.js 20 or newer to build its front end: `node` was not found on PATH" in said
+    assert "pip install dist/vibe_jupyter-*.whl" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.requirement("project.install.as-printed")
+def test_the_installed_wheel_runs_the_quickstart(installed: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    allowed = "run_code,run_cells,run_cell,edit_cell,insert_cell"
+    program = installed.parent / "vibe-jupyter"
+    done = subprocess.run(
+        [program, "run", "quickstart.ipynb", "--save-as", "out.ipynb", "--yes", allowed],
+        cwd=tmp_path / "notebooks",
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=2 * BUILD_LIMIT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tells the groups apart best" in (tmp_path / "notebooks" / "out.ipynb").read_text(encoding="utf-8")

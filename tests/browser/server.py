@@ -54,15 +54,20 @@ class LabServer:
 
 
 @contextlib.contextmanager
-def lab_server(home: Path, *, disabled: tuple[str, ...] = (), python: str = sys.executable) -> Iterator[LabServer]:
+def lab_server(
+    home: Path, *, disabled: tuple[str, ...] = (), python: str = sys.executable, is_installed: bool = False
+) -> Iterator[LabServer]:
     """Run JupyterLab until the block ends; `disabled` names labextensions its pages do not load.
 
-    The kernel is always of this environment, also where `python` runs JupyterLab from another one.
+    The kernel is of this environment, also where `python` runs JupyterLab from another one; unless the package
+    `is_installed` there, and nothing of this checkout may be found.
     """
     folder = home / "notebooks"
     folder.mkdir(parents=True)
     environment = {**os.environ, **_folders(home), "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
-    if python == sys.executable:
+    if is_installed:
+        del environment["PYTHONPATH"]
+    elif python == sys.executable:
         environment["JUPYTER_PATH"] = kernels_on_path(home / "jupyter_path")
     else:
         environment["JUPYTER_PREFER_ENV_PATH"] = "0"

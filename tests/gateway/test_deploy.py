@@ -93,10 +93,11 @@ def secret(redis: RedisServer) -> dict[str, str]:
 
 def test_the_image_has_what_its_command_needs(image: Image) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    package, extras = re.search(r"pip install \S+ '([\w-]+)\[([\w,]+)\]'", image.all("RUN")[0]).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    package, extras = re.search(r"/(\w+)-\*\.whl\)\[([\w,]+)\]", image.all("RUN")[0]).groups()  # pyright: ignore[reportOptionalMemberAccess]
     version = image.one("FROM").removeprefix("python:").removesuffix("-slim")
 
-    assert package == project["name"]
+    assert package == project["name"].replace("-", "_")
+    assert image.one("COPY").split()[0] == f"{package}-*.whl"
     assert {"gateway", "redis"} == set(extras.split(",")) <= set(project["optional-dependencies"])
     assert f"Programming Language :: Python :: {version}" in project["classifiers"]
     assert image.command[0] in project["scripts"]

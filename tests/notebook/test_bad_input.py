@@ -11,6 +11,8 @@ from tests.kernel.wire import Wire
 from tests.notebook.page import Page, Refused
 from tests.notebook.test_tools import after_reading, call, error, requests, text
 
+ROOT = Path(__file__).parents[2]
+
 OpenPage = Callable[..., Page]
 WRITES = [
     ("edit_cell", {"cell": "{}", "source": "x"}),
@@ -90,9 +92,9 @@ def test_a_notebook_that_was_closed_is_said_to_be(open_page: OpenPage, name: str
 @pytest.mark.parametrize(
     ("version", "remedy"),
     [
-        ("0.0.9", "`pip install 'vibe-jupyter==0.1.0'` where JupyterLab runs, and reload the page"),
-        ("", "`pip install 'vibe-jupyter==0.1.0'` where JupyterLab runs, and reload the page"),
-        ("9.9.1", "`%pip install vibe-jupyter==9.9.1` in a cell, and restart the kernel"),
+        ("0.0.9", f"`pip install {ROOT}` where JupyterLab runs, and reload the page"),
+        ("", f"`pip install {ROOT}` where JupyterLab runs, and reload the page"),
+        ("9.9.1", "install vibe-jupyter 9.9.1 in the kernel's environment, and restart the kernel"),
     ],
 )
 def test_halves_of_different_versions_work_and_say_what_to_install_where(
@@ -124,7 +126,7 @@ def test_halves_of_different_versions_work_and_say_what_to_install_where(
         (b"[1]", "it is JSON, but not a notebook"),
         (b'{"nbformat": 4, "cells": 1}', "it has no list of cells"),
         (b'{"nbformat": 3, "worksheets": []}', "jupyter nbconvert --to notebook --inplace"),
-        (b'{"nbformat": 5, "cells": []}', "pip install -U vibe-jupyter"),
+        (b'{"nbformat": 5, "cells": []}', "Install a newer one"),
     ],
 )
 def test_without_a_page_a_file_that_is_no_notebook_is_said_to_be_none(

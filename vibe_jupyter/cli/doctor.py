@@ -22,6 +22,7 @@ from vibe_jupyter.errors import ConfigError, VibeError
 from vibe_jupyter.headless import NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.notebook_run import KernelProcess
+from vibe_jupyter.installation import pip_install
 from vibe_jupyter.version import __version__
 
 OURS: Final = "vibe-jupyter"
@@ -130,21 +131,30 @@ def _look_at_the_page(report: _Report) -> None:
     disabled = _disabled_extensions()
     for name, loss in PAGE.items():
         found = _labextension_version(name)
-        package = COMES_WITH.get(name, name)
         if found is None:
             report.bad(
                 f"The extension {name} is missing here: {loss}.",
-                f"{sys.executable} -m pip install {package}, then reload the page.",
+                f"{_install_command(name)}, then reload the page.",
             )
         elif any(one == name or one.startswith(f"{name}:") for one in disabled):
             report.bad(f"The extension {name} is disabled: {loss}.", f"jupyter labextension enable {name}")
         elif name == OURS and _minor_version(found) != _minor_version(__version__):
             report.bad(
                 f"The extension {name} is {found}, the package {__version__}.",
-                f"{sys.executable} -m pip install --force-reinstall {OURS}, then reload the page.",
+                f"{pip_install(_pip_of(sys.executable), '--force-reinstall')}, then reload the page.",
             )
         else:
             report.good(f"extension {name} {found}")
+
+
+def _install_command(extension: str) -> str:
+    if extension == OURS:
+        return pip_install(_pip_of(sys.executable))
+    return f"{_pip_of(sys.executable)} install {COMES_WITH.get(extension, extension)}"
+
+
+def _pip_of(python: str) -> str:
+    return f"{python} -m pip"
 
 
 def _look_at_the_settings(report: _Report) -> None:
@@ -188,12 +198,12 @@ def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
     report.lines.append(f"  ..  {python}")
     ours = said[OURS]
     if ours is None:
-        report.bad(f"{OURS} is not installed there.", f"{python} -m pip install {OURS}")
+        report.bad(f"{OURS} is not installed there.", pip_install(_pip_of(python)))
         return
     if _minor_version(ours) != _minor_version(__version__):
-        newer = max(ours, __version__, key=_minor_version)
-        old = python if _minor_version(ours) < _minor_version(__version__) else sys.executable
-        report.bad(f"{OURS} is {ours} there and {__version__} here.", f"{old} -m pip install '{OURS}=={newer}'")
+        is_older = _minor_version(ours) < _minor_version(__version__)
+        cure = pip_install(_pip_of(python)) if is_older else f"Install {OURS} {ours} for {sys.executable}."
+        report.bad(f"{OURS} is {ours} there and {__version__} here.", cure)
     else:
         report.good(f"{OURS} {ours}")
     if _minor_version(said["ipykernel"] or "0") < OLDEST_IPYKERNEL:

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from vibe_jupyter.installation import pip_install
 from vibe_jupyter.protocol.cells import CellEdit, CellKind, CellMark, CellState
 from vibe_jupyter.protocol.messages import Value
 
@@ -89,9 +90,9 @@ class NotebookPanel(Value):
         if page == kernel:
             return ""
         remedy = (
-            f"run `pip install 'vibe-jupyter=={ours}'` where JupyterLab runs, and reload the page"
+            f"run `{pip_install()}` where JupyterLab runs, and reload the page"
             if page < kernel
-            else f"run `%pip install vibe-jupyter=={self.version}` in a cell, and restart the kernel"
+            else f"install vibe-jupyter {self.version} in the kernel's environment, and restart the kernel"
         )
         return (
             f"The notebook extension is version {self.version or 'unknown'}, this kernel's package {ours}. "

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.installation import pip_install
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.kernel.outputs import Output
@@ -26,9 +27,9 @@ from vibe_jupyter.protocol import Cell, CellEdit, CellState, InsertCell, OutputB
 from vibe_jupyter.tools.contract import OnAsking, unheard
 
 FROM_DISK: Final = "read from disk, may be older than the screen"
-NO_EXTENSION: Final = (
+_NO_EXTENSION: Final = (
     "No page with the vibe-jupyter extension answers, so cells cannot be changed from here. The user can install it "
-    "where JupyterLab runs (`pip install vibe-jupyter`, then reload the page); `vibe-jupyter doctor` says what is "
+    "where JupyterLab runs (`{command}`, then reload the page); `vibe-jupyter doctor` says what is "
     "missing. Meanwhile use run_code, or show the user the code."
 )
 _MAX_FILE: Final = 100_000_000
@@ -84,7 +85,7 @@ class FileNotebook:
             case [InsertCell()]:
                 return EditDone("shown")
             case _:
-                raise NotebookError(NO_EXTENSION)
+                raise NotebookError(_NO_EXTENSION.format(command=pip_install()))
 
     async def run(
         self,

@@ -41,7 +41,7 @@ export class PromptRunner {
   async #nameInstallation(): Promise<void> {
     await showDialog({
       title: this.#words.__("Vibe is not installed for this kernel"),
-      body: this.#words.__("Run %1 in a cell, then try again.", "%pip install vibe-jupyter"),
+      body: this.#words.__("Install it in the kernel's environment as you did for JupyterLab, then try again."),
       buttons: [Dialog.okButton()],
     });
   }

@@ -198,7 +198,7 @@ export class SidePanel extends Widget {
 
   async #load(): Promise<void> {
     if (this.#panel !== null && !(await loadMagic(this.#panel))) {
-      this.#say(this.#words.__("Vibe is not installed for this kernel. Run %1 in a cell.", "%pip install vibe-jupyter"), true);
+      this.#say(this.#words.__("Vibe is not installed for this kernel. Install it in the kernel's environment as you did for JupyterLab."), true);
     }
     await this.#ask();
   }
