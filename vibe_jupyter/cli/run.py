@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
+from vibe_jupyter.installation import PACKAGE, pip_install
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.document import may_raise
 from vibe_jupyter.options import TOUR, parse_price
@@ -27,6 +28,7 @@ from vibe_jupyter.tools.contract import lost_words
 
 LABEL_WIDTH: Final = 60
 """Characters of a cell's first line in the list of what ran."""
+SKIPPED: Final = "skip-execution"  # nbclient's tag for cells that are not run
 LOAD: Final = "%load_ext vibe_jupyter"
 _LOADED = re.compile(r"^\s*%(re)?load_ext\s+vibe_jupyter\b", re.MULTILINE)
 _SETTINGS: Final = MappingProxyType(
@@ -60,13 +62,23 @@ class RunOptions:
     """None for the one the notebook names."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables that set something for the prompts that do not set it themselves."""
+    stop_on_error: bool = False
+    """With a prompt: end at a cell that fails instead of giving it to the agent."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words after ``vibe-jupyter run``."""
     parser.epilog = EXIT_CODES
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
-    parser.add_argument("-p", "--prompt", help="a prompt for the agent, run in a new %%%%vibe cell at the end")
+    parser.add_argument(
+        "-p",
+        "--prompt",
+        help="a prompt for the agent, run in a new %%%%vibe cell at the end, or once a cell has failed; "
+        "the exit code is then 0 if the notebook runs at the end",
+    )
+    parser.add_argument(
+        "--stop-on-error", action="store_true", help="with -p: stop at a cell that fails, and ask the agent nothing"
+    )
     add_run_options(parser, tools="run_code,edit_cell")
     parser.add_argument(
         "--save-as", type=Path, metavar="FILE", help="write the result there and leave NOTEBOOK as it is"
@@ -89,6 +101,7 @@ def _run_chosen(chosen: argparse.Namespace) -> int:
             timeout=chosen.timeout,
             kernel=chosen.kernel,
             settings=_chosen_settings(chosen),
+            stop_on_error=chosen.stop_on_error,
         )
     )
 
@@ -113,15 +126,15 @@ def run_notebook(options: RunOptions) -> int:
     file.check_writable(target)
     _check_choices(options)
     document = HeadlessDocument(file.notebook)
-    if options.prompt is not None:
-        _add_prompt(document, options.prompt)
-    name = options.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")
-    say = _Progress(len(_code_cells(document)))
+    name = options.kernel or file.kernel_name
+    added = 0 if options.prompt is None else 1 if _loads_us(document) else 2
+    say = _Progress(len(_code_cells(document)) + added)
+    for repaired in file.repairs:
+        say.line(f"Repaired: {repaired}.")
     try:
         kernel = KernelProcess(name, file.path, environment=options.settings)
         try:
-            notebook_run = NotebookRun(document, kernel, path=file.path.name, say=say.note, allowed=options.allowed)
-            code = _run_cells(document, notebook_run, say, options.timeout)
+            code = _run_in(kernel, name, document, options, say)
         finally:
             kernel.close()
     except KeyboardInterrupt:
@@ -132,6 +145,21 @@ def run_notebook(options: RunOptions) -> int:
             file.save(target)
     say.line(f"Saved as {target}.")
     return code
+
+
+def _check_kernel(kernel: KernelProcess, name: str) -> None:
+    """Find out before the first cell runs that the kernel's environment has this package.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    found = kernel.evaluate("__import__('importlib.util').util.find_spec('vibe_jupyter') is not None")
+    if found == "False":
+        python = kernel.evaluate("__import__('sys').executable").strip("'\"")
+        raise ConfigError(
+            f"The kernel {name!r} runs in an environment without {PACKAGE}, which its %%vibe cells need. "
+            f"Install it there: {pip_install(f'{python} -m pip')}"
+        )
 
 
 def _check_choices(options: RunOptions) -> None:
@@ -152,28 +180,93 @@ def _check_choices(options: RunOptions) -> None:
         config.choose_model(settings, model, environ, keyed=False)  # a cell may set the key
 
 
-def _add_prompt(document: HeadlessDocument, prompt: str) -> None:
-    if not any(_LOADED.search(cell["source"]) for cell in _code_cells(document)):
-        document.append("code", LOAD)
-    document.append("code", f"%%vibe\n{prompt}")
+def _run_in(kernel: KernelProcess, name: str, document: HeadlessDocument, options: RunOptions, say: "_Progress") -> int:
+    """Run the cells, and the prompt if there is one; returns the exit code."""
+    originals = {cell["id"]: cell["source"] for cell in _code_cells(document)}
+    if options.prompt is not None or any(map(gives_prompt, originals.values())):
+        _check_kernel(kernel, name)
+    if options.prompt is not None:
+        if not _loads_us(document):
+            document.append("code", LOAD)
+        document.append("code", f"%%vibe\n{options.prompt}")
+    notebook_run = NotebookRun(
+        document, kernel, path=options.notebook.resolve().name, say=say.note, allowed=options.allowed
+    )
+    cells = _CellsInOrder(document, notebook_run, say, options.timeout)
+    if options.prompt is None or options.stop_on_error:
+        return cells.run(_ids(document))
+    return cells.run_and_repair(originals)
 
 
-def _run_cells(document: HeadlessDocument, notebook_run: NotebookRun, say: "_Progress", timeout: float | None) -> int:
-    """The cells that were there at the start, as Run All does: the agent runs its own."""
-    code = DONE
-    for cell_id in [cell["id"] for cell in _code_cells(document)]:
-        cell = next((cell for cell in document.cells if cell["id"] == cell_id), None)
-        if cell is None or not cell["source"].strip():
-            continue
-        say.begin(cell["source"])
-        outcome = notebook_run.run_cell(cell_id, timeout=timeout)
-        meant = outcome.status == "error" and may_raise(cell)
-        say.end(outcome, cell, meant=meant)
-        if outcome.status != "ok" and not meant:
-            return _agent_exit(cell) if _agent_failed(outcome) else CELL_FAILED
-        if not _agent_came_to_its_end(cell):
-            code = _agent_exit(cell)
-    return code
+def _loads_us(document: HeadlessDocument) -> bool:
+    return any(_LOADED.search(cell["source"]) for cell in _code_cells(document))
+
+
+class _CellsInOrder:
+    """Runs code cells one after the other, as Run All does; the agent runs its own."""
+
+    def __init__(
+        self, document: HeadlessDocument, notebook_run: NotebookRun, say: "_Progress", timeout: float | None
+    ) -> None:
+        self._document = document
+        self._notebook_run = notebook_run
+        self._say = say
+        self._timeout = timeout
+
+    def run(self, ids: Sequence[str]) -> int:
+        """Run these cells up to the first that fails; returns the exit code."""
+        code = DONE
+        for cell_id in ids:
+            cell = next((cell for cell in self._document.cells if cell["id"] == cell_id), None)
+            if cell is None or not cell["source"].strip():
+                continue
+            self._say.begin(cell["source"])
+            if SKIPPED in cell["metadata"].get("tags", ()):
+                self._say.note(f"skipped, as its tag {SKIPPED} says")
+                continue
+            outcome = self._notebook_run.run_cell(cell_id, timeout=self._timeout)
+            meant = outcome.status == "error" and may_raise(cell)
+            self._say.end(outcome, cell, meant=meant)
+            if outcome.status != "ok" and not meant:
+                return _agent_exit(cell) if _agent_failed(outcome) else CELL_FAILED
+            if not _agent_came_to_its_end(cell):
+                code = _agent_exit(cell)
+        return code
+
+    def run_and_repair(self, originals: Mapping[str, str]) -> int:
+        """Run the cells; a failure is left to the prompt, which comes last. Returns whether all run in the end.
+
+        Args:
+            originals: the user's code cells by their ids, as they were in the file.
+        """
+        prompt = [cell_id for cell_id in _ids(self._document) if cell_id not in originals]
+        first = self.run(list(originals))
+        if not self._notebook_run.is_alive:
+            return first
+        if (code := self.run(prompt)) != DONE:
+            return code
+        return self._run_rest(originals) if first == CELL_FAILED else first
+
+    def _run_rest(self, originals: Mapping[str, str]) -> int:
+        """Go on with the cells that the failure kept from running.
+
+        What the agent wrote and did not run itself isn't run here: nobody has allowed it.
+        """
+        for cell in _code_cells(self._document):
+            if gives_prompt(cell["source"]) or not cell["source"].strip() or self._has_run(cell):
+                continue
+            if originals.get(cell["id"]) != cell["source"]:
+                self._say.line(f"Not run: the agent changed a cell and did not run it: {_first_line(cell['source'])}")
+                return CELL_FAILED
+            if (code := self.run([cell["id"]])) != DONE:
+                return code
+        return DONE
+
+    def _has_run(self, cell: dict[str, Any]) -> bool:
+        """True if the cell ran as it is now, to its end or to an error that its tag allows."""
+        if cell["execution_count"] is None or self._document.edited_since_run(cell):
+            return False
+        return may_raise(cell) or all(output["output_type"] != "error" for output in cell["outputs"])
 
 
 def _agent_exit(cell: dict[str, Any]) -> int:
@@ -184,6 +277,10 @@ def _agent_exit(cell: dict[str, Any]) -> int:
 def _agent_failed(outcome: CellOutcome) -> bool:
     """Whether the cell ended as that of a failed run does."""
     return outcome.error.startswith(f"{RunFailed.__name__}:")
+
+
+def _ids(document: HeadlessDocument) -> list[str]:
+    return [cell["id"] for cell in _code_cells(document)]
 
 
 def _code_cells(document: HeadlessDocument) -> list[dict[str, Any]]:
@@ -214,6 +311,12 @@ def _is_refusal(output: dict[str, Any]) -> bool:
     return output.get("name") == "stderr" and output["text"].startswith("vibe:")
 
 
+def _first_line(source: str) -> str:
+    lines = source.strip().splitlines()
+    first = " ".join(lines[:2]) if source.startswith("%%") else lines[0]
+    return first if len(first) <= LABEL_WIDTH else f"{first[: LABEL_WIDTH - 1]}…"
+
+
 class _Progress:
     """One line for each cell, and what the agent said."""
 
@@ -230,9 +333,8 @@ class _Progress:
     def begin(self, source: str) -> None:
         self._number += 1
         self._began = time.monotonic()
-        first = " ".join(source.strip().splitlines()[:2]) if source.startswith("%%") else source.strip().splitlines()[0]
-        label = first if len(first) <= LABEL_WIDTH else f"{first[: LABEL_WIDTH - 1]}…"
-        self.line(f"[{self._number}/{self._total}] {label}")
+        self._total = max(self._total, self._number)
+        self.line(f"[{self._number}/{self._total}] {_first_line(source)}")
 
     def note(self, text: str) -> None:
         self.line(f"      {text}")

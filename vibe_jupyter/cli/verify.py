@@ -46,7 +46,9 @@ def _verify_chosen(chosen: argparse.Namespace) -> int:
         raise ConfigError(f"{chosen.junit} cannot be written: there is no such folder, or you may not write in it.")
     interrupt_when_asked_to_end()
     file = NotebookFile(chosen.notebook)
-    named = chosen.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")
+    for repaired in file.repairs:
+        print(f"Repaired for this run: {repaired}.", file=sys.stderr)
+    named = chosen.kernel or file.kernel_name
     began = time.monotonic()
     verdicts: list[CellVerdict] = []
     try:

@@ -5,23 +5,19 @@ import hashlib
 import os
 import re
 import tempfile
-import uuid
 from pathlib import Path
 from typing import Any, cast
 
-import nbformat
+from nbformat import v4
 from nbformat.v4.nbjson import to_notebook  # pyright: ignore[reportUnknownVariableType] (untyped)
-from nbformat.validator import normalize  # pyright: ignore[reportUnknownVariableType] (untyped)
 
 from vibe_jupyter.errors import ConfigError, NotebookError
-from vibe_jupyter.notebook.document import NotebookJson, NotNotebook, parse_notebook
+from vibe_jupyter.headless.repairs import repair
+from vibe_jupyter.notebook.document import NotNotebook, parse_notebook
 
 Notebook = dict[str, Any]
 """nbformat 4.5 as plain JSON."""
-_OLDEST_IDS = 5
-"""Minor version of nbformat 4 from which cells have ids."""
-HALVES = re.compile("[\ud800-\udfff]")
-"""Of characters, as of a cut emoji: JSON has an escape for them, UTF-8 has none."""
+_HALVES = re.compile("[\ud800-\udfff]")  # of a cut emoji: JSON has an escape for them, UTF-8 has none
 
 
 class NotebookFile:
@@ -35,13 +31,21 @@ class NotebookFile:
         self.path = path.resolve()
         try:
             raw = self.path.read_bytes()
-            self.notebook = _with_cell_ids(parse_notebook(raw))
+            repaired, self.repairs = repair(parse_notebook(raw, oldest=1))
+            self.notebook = cast(Notebook, to_notebook(repaired))
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror or error}. Name an existing notebook.") from error
         except NotNotebook as error:
             raise ConfigError(f"{path} {error}") from error
         self._seen: dict[Path, bytes | None] = {self.path: _content_digest(raw)}
         """What stood in the places the notebook may go to; None for nothing."""
+
+    @property
+    def kernel_name(self) -> str:
+        """Kernel that the metadata names; "python3" if it names none."""
+        spec: object = self.notebook["metadata"].get("kernelspec")
+        name = cast("dict[str, object]", spec).get("name") if isinstance(spec, dict) else None
+        return name if isinstance(name, str) and name else "python3"
 
     def check_writable(self, target: Path) -> None:
         """Find out before the work, not after it.
@@ -97,24 +101,23 @@ class NotebookFile:
         return f" The result is in {place}."
 
 
-def _with_cell_ids(notebook: NotebookJson) -> Notebook:
-    """The notebook with what nbformat 4.5 wants: an id for each cell."""
-    try:
-        sound = cast(Notebook, to_notebook(notebook))
-        if sound["nbformat_minor"] < _OLDEST_IDS:
-            sound["nbformat_minor"] = _OLDEST_IDS
-            for cell in sound["cells"]:
-                cell["id"] = uuid.uuid4().hex[:8]
-        sound = cast(Any, normalize(sound))[1]
-        nbformat.validate(sound)
-    except (nbformat.ValidationError, KeyError, TypeError, AttributeError) as error:
-        raise NotNotebook(f"is not a valid notebook: {_first_line(error)}. Open it in Jupyter and save it.") from error
-    return sound
-
-
 def _notebook_text(notebook: Notebook) -> str:
-    text: str = nbformat.writes(notebook)  # pyright: ignore
-    return HALVES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    # Not nbformat.writes: what isn't in its schema would be logged as an error, and is kept as it was found.
+    text = cast(str, v4.writes(notebook))  # pyright: ignore
+    return _HALVES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def without_halves(value: Any) -> Any:
+    """Replace half characters in all texts of a JSON value, as pages do before they send it."""
+    match value:
+        case str():
+            return _HALVES.sub("\N{REPLACEMENT CHARACTER}", value)
+        case list():
+            return [without_halves(one) for one in cast("list[Any]", value)]
+        case dict():
+            return {key: without_halves(one) for key, one in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
 
 
 def _without_outputs(notebook: Notebook) -> Notebook:
@@ -166,7 +169,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -18,7 +18,7 @@ from jupyter_client.manager import KernelManager
 
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.headless.document import PANEL, BridgeMethods, DocumentOutputs, HeadlessDocument
-from vibe_jupyter.headless.file import HALVES
+from vibe_jupyter.headless.file import without_halves
 
 START_WAIT: Final = 60.0
 """Seconds a kernel has to start."""
@@ -121,7 +121,7 @@ class KernelProcess:
     def execute(self, code: str, cell: str) -> str:
         """Send a cell; returns the id of the request."""
         content: dict[str, Any] = {
-            "code": HALVES.sub("\N{REPLACEMENT CHARACTER}", code),  # as pages send it
+            "code": without_halves(code),
             "silent": False,
             "store_history": True,
             "user_expressions": {},
@@ -133,9 +133,20 @@ class KernelProcess:
         self._client.shell_channel.send(message)
         return message["header"]["msg_id"]
 
+    def evaluate(self, expression: str) -> str:
+        """Return the repr of an expression, evaluated without a trace in the kernel's history; "" if it raises."""
+        request = self._client.execute("", silent=True, user_expressions={"it": expression}, allow_stdin=False)
+        end = time.monotonic() + START_WAIT
+        while time.monotonic() < end and self.is_alive:
+            channel, message = self.next(TURN) or (None, {})
+            if channel == "shell" and message["parent_header"].get("msg_id") == request:
+                found: dict[str, Any] = message["content"].get("user_expressions", {}).get("it", {})
+                return str(found.get("data", {}).get("text/plain", ""))
+        return ""
+
     def tell(self, kind: str, content: dict[str, Any]) -> None:
         """Send on the control channel, which the kernel hears while it runs a cell."""
-        self._client.control_channel.send(self._client.session.msg(kind, content))
+        self._client.control_channel.send(self._client.session.msg(kind, without_halves(content)))
 
     def next(self, seconds: float) -> tuple[Channel, Message] | None:
         """The next message; None when none came in this time. Of iopub all is read first."""
@@ -212,6 +223,11 @@ class NotebookRun:
     def path(self) -> str:
         """Of the notebook, from its folder on."""
         return self._path
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the kernel's process runs."""
+        return self._kernel.is_alive
 
     def run_cell(self, cell: str, *, timeout: float | None = None) -> CellOutcome:
         """Run one cell to its end.

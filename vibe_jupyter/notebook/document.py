@@ -251,8 +251,8 @@ class NotNotebook(ValueError):
     """What the bytes are instead, and what to do; to be read after the name of the file."""
 
 
-def parse_notebook(raw: bytes) -> NotebookJson:
-    """The notebook, in nbformat 4, with a list of cells that are objects; no more of it is looked at.
+def parse_notebook(raw: bytes, *, oldest: int = MAJOR) -> NotebookJson:
+    """Parse a notebook: nbformat 4 with a list of cells that are objects, or an older one from `oldest` on.
 
     Raises:
         NotNotebook: it is none.
@@ -261,7 +261,8 @@ def parse_notebook(raw: bytes) -> NotebookJson:
     if not isinstance(found, dict):
         raise NotNotebook("is JSON, but not a notebook. Name another file, or open it in Jupyter to see what it holds.")
     notebook = cast(NotebookJson, found)
-    _check_version(notebook)
+    if _checked_version(notebook, oldest) < MAJOR:
+        return notebook
     cells = notebook.get("cells")
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cast("list[object]", cells)):
         raise NotNotebook("is not a notebook: it has no list of cells. Open it in Jupyter and repair it.")
@@ -286,20 +287,20 @@ def _parse_json(raw: bytes) -> object:
         raise NotNotebook("is not a notebook: its JSON holds a number of thousands of digits.") from error
 
 
-def _check_version(notebook: NotebookJson) -> None:
+def _checked_version(notebook: NotebookJson, oldest: int) -> int:
     version = notebook.get("nbformat")
-    if not isinstance(version, int):
+    if type(version) is not int:
         raise NotNotebook("is JSON, but not a notebook: it has no nbformat.")
-    if version < MAJOR:
+    if version < oldest:
         raise NotNotebook(
             f"is in nbformat {version}, which Jupyter no longer writes. Open it in Jupyter and save it, or run "
             "`jupyter nbconvert --to notebook --inplace` on it."
         )
     if version > MAJOR:
         raise NotNotebook(
-            f"is in nbformat {version}, which is newer than this version of vibe-jupyter knows. "
-            "Run `pip install -U vibe-jupyter`."
+            f"is in nbformat {version}, which is newer than this version of vibe-jupyter knows. Install a newer one."
         )
+    return version
 
 
 def brief_output(output: Mapping[str, Any]) -> dict[str, Any]:
