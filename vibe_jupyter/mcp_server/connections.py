@@ -1,16 +1,19 @@
-"""Connections to a server of ours, ended where their client says nothing."""
+"""Connections to a server of ours, ended where their client says nothing or sends requests with two readings."""
 
 import asyncio
 import time
 from typing import Any, Final, cast
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from vibe_jupyter.mcp_server.framing import StrictConnection
 
 MAX_SILENT: Final = 32
 """Connections that have not sent a whole request yet; beyond them the oldest is closed."""
 HEADER_WAIT: Final = 5.0
 """Seconds from the beginning of a connection or a request to the end of its headers."""
+MAX_HEAD: Final = 16 * 1024  # bytes of a request's headers, or of a line between chunks
 
 
 class Connection(H11Protocol):
@@ -20,6 +23,7 @@ class Connection(H11Protocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
+        self.conn = StrictConnection(h11.SERVER, MAX_HEAD)
         self._since = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -38,6 +42,16 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch_idle()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request and close its connection: nothing behind it can be told from its body."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True  # the body broke while the request is handled: its own answer would be a second
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(self.conn.refusal or msg)
+        else:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
