@@ -13,7 +13,7 @@ JOBS ?= 6
 # of them fail the run (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
-.PHONY: help setup python assets browser kernels llama model-vendors gateway-sdks redis mcp-servers shared-servers demo lab test sweeps mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean
+.PHONY: help setup python assets browser kernels llama model-vendors gateway-sdks redis mcp-servers shared-servers demo lab test sweeps attacks mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -21,6 +21,7 @@ help:
 	@echo "make test          tests of every promise"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a hundredth of each"
+	@echo "make attacks       every attempt to get past a protection, with verdicts; make test runs a hundredth of the new ones"
 	@echo "make mutations     changes of the code, chosen and drawn: at least 95 % of each are noticed by a test"
 	@echo "make chair         eleven jobs by an expert who knows only what the model is sent: requests, tokens, what was missing"
 	@echo "make test-matrix   what make test proves by one case, by all; more versions of ipykernel and Python, Notebook 7, the oldest JupyterLab, large libraries, real MCP clients, MCP servers with a browser, JupyterHub"
@@ -82,6 +83,10 @@ test: setup kernels llama model-vendors gateway-sdks redis mcp-servers
 # Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.
 sweeps: setup
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.sweeps $(SWEEPS)
+
+# Exit code 1 if an attempt got through or has no verdict. One family: `make attacks ATTACKS=paths`; all names: `ATTACKS=--list`.
+attacks: setup
+	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.attacks $(ATTACKS)
 
 # Verdicts are kept in artifacts/ as long as code and tests stay. Some of them: `make mutations MUTATIONS="--only agent/run"`.
 mutations: setup kernels

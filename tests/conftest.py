@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import failure_text, left_out
+from tests.attacks import collection
 from tests.kernel.fork_server import kernels_on_path, share_servers
 from tests.reruns import RerunJudge
 from tests.shared_fixtures import SharedFixtures, is_in_browser
@@ -63,6 +64,10 @@ def requirement_ids(item: pytest.Item) -> set[str]:
     return {name for marker in item.iter_markers("requirement") for name in marker.args}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    collection.add_options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     choose_tier(config.option.markexpr)
     gc.disable()  # until all is collected
@@ -71,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SharedFixtures())
     if not hasattr(config, "workerinput"):  # of workers, each would start its own
         share_servers()
-    for plugin in (left_out, failure_text, RerunJudge()):
+    for plugin in (left_out, failure_text, collection, RerunJudge()):
         config.pluginmanager.register(plugin)
     # Programs of the development packages (ripgrep) are beside this Python, also where nobody activated it.
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))

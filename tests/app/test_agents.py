@@ -210,6 +210,7 @@ def test_an_unknown_agent_lists_the_known_ones_and_tab_completes_them(session: S
     assert "plan" not in tab("%vibe agent plan ")
 
 
+@pytest.mark.attack("forged decisions", always=True)
 def test_code_of_a_run_cannot_choose_an_agent(session: Session) -> None:
     session.model.will_reply(
         call("run_code", code="get_ipython().run_line_magic('vibe', 'agent auto-approve')"), say("Done.")

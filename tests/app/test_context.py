@@ -159,6 +159,7 @@ def test_own_middleware_is_added_by_one_file_and_acts_before_and_after_each_turn
     own.unlink()
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_a_folder_that_is_not_trusted_brings_no_middleware(kernel: Session) -> None:
     folder = kernel.folder / ".vibe" / "middleware"
     folder.mkdir(parents=True)

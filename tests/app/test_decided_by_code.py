@@ -81,6 +81,7 @@ def begin(session: Session) -> str:
     return session.wire.send("%vibe go")
 
 
+@pytest.mark.attack("forged decisions", always=True)
 @pytest.mark.parametrize("spoof", SPOOFS)
 def test_a_decision_that_code_made_is_marked_in_the_journal_and_in_the_transcript(kernel: Session, spoof: str) -> None:
     kernel.wire.run(f"when_a_card_waits(lambda view, content: {SPOOFS[spoof]})")
@@ -91,6 +92,7 @@ def test_a_decision_that_code_made_is_marked_in_the_journal_and_in_the_transcrip
     assert decided(kernel)["by"] == "code"
 
 
+@pytest.mark.attack("forged decisions", always=True)
 def test_a_click_on_another_widget_does_not_vouch_for_what_its_handler_does(kernel: Session) -> None:
     kernel.wire.run(
         "def press(_button):\n"
@@ -106,6 +108,7 @@ def test_a_click_on_another_widget_does_not_vouch_for_what_its_handler_does(kern
     assert decided(kernel)["by"] == "code"
 
 
+@pytest.mark.attack("forged decisions", always=True)
 def test_a_trait_that_code_writes_decides_nothing_and_a_click_is_not_marked(kernel: Session) -> None:
     request = begin(kernel)
     view = kernel.view(request)
@@ -127,6 +130,7 @@ def test_a_click_is_not_marked(kernel: Session) -> None:
     assert decided(kernel)["by"] == "person"
 
 
+@pytest.mark.attack("forged decisions", always=True)
 @pytest.mark.parametrize(("input_is", "by"), [("typed", "person"), ("replaced", "code")])
 def test_a_typed_answer_is_not_marked_and_one_of_another_input_is(kernel: Session, input_is: str, by: str) -> None:
     if input_is == "replaced":

@@ -121,6 +121,7 @@ def refuse_servers(session: Session, request: str) -> None:
     view.command(type="reject", approval_id=card, message="")
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 @pytest.mark.requirement("config.trust.before-load", "tools.base.discovery.untrusted")
 @pytest.mark.parametrize("trap", [AS_USERS_START_IT], indirect=True, ids=["imports"])
 def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewhere(trap: Trap) -> None:
@@ -147,6 +148,7 @@ def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewh
     assert str(session.folder / "vibe") in session.run("%vibe config path").text
 
 
+@pytest.mark.attack("shadow modules", always=True)
 @pytest.mark.skipif(find_spec("keyring") is None, reason="without the package nothing is looked for")
 def test_a_key_is_looked_for_without_modules_of_the_folder(trap: Trap) -> None:
     session = trap.session
@@ -160,6 +162,7 @@ def test_a_key_is_looked_for_without_modules_of_the_folder(trap: Trap) -> None:
     assert not trap.marker.exists()
 
 
+@pytest.mark.attack("shadow modules", always=True)
 @pytest.mark.parametrize("trap", [AS_USERS_START_IT], indirect=True, ids=["imports"])
 def test_the_gateway_and_servers_elsewhere_are_reached_without_modules_of_the_folder(trap: Trap) -> None:
     session = trap.session
@@ -171,6 +174,7 @@ def test_the_gateway_and_servers_elsewhere_are_reached_without_modules_of_the_fo
     assert not trap.marker.exists()
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_no_answer_to_the_question_is_no(trap: Trap) -> None:
     session = trap.session
     session.model.will_reply(say("Hello."))
@@ -186,6 +190,7 @@ def test_no_answer_to_the_question_is_no(trap: Trap) -> None:
     assert not trap.marker.exists()
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 @pytest.mark.requirement("config.trust.ask-once")
 def test_trust_is_asked_once_lists_what_comes_and_is_asked_again_when_that_changed(trap: Trap) -> None:
     session = trap.session

@@ -51,6 +51,7 @@ def test_it_stays_as_it_is_while_what_it_says_is_true(session: Session) -> None:
     (session.folder / "vibe" / "AGENTS.md").unlink()
 
 
+@pytest.mark.attack("orders in data", always=True)
 @pytest.mark.usefixtures("own_file")
 def test_the_users_agents_file_is_part_of_it_and_cannot_leave_its_section(session: Session) -> None:
     said = instructions(session)

@@ -299,6 +299,7 @@ def test_the_user_is_told_the_mode(session: Session) -> None:
     assert "no values of the user's data are sent to you" in session.model.requests[0].messages[0]["content"]
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_a_projects_settings_do_not_open_it(session: Session, data: PlantedValues) -> None:
     with file(session.folder / ".vibe" / "config.toml", '[privacy]\nmode = "open"\n'):
         session.wire.run("word = open('data.csv').read()")

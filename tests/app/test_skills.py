@@ -139,6 +139,7 @@ def test_a_skill_counts_as_soon_as_its_file_appears_changes_or_goes(places: Plac
         places.session.wire.run(f"{settled}2_000_000_000")
 
 
+@pytest.mark.attack("orders in data", always=True)
 @pytest.mark.requirement("skills.prompt.escaped")
 def test_what_a_skill_says_of_itself_is_escaped_there(places: Places) -> None:
     folder = places.named / 'a "<b>" & c'

@@ -125,6 +125,7 @@ def test_one_key_denies_and_the_words_go_to_the_model(open_terminal: Open, model
     assert "not today" in model.requests[1].tool_results[0]
 
 
+@pytest.mark.attack("forged decisions", always=True)
 def test_keys_that_are_no_answer_and_keys_typed_ahead_decide_nothing(open_terminal: Open, model: ScriptedModel) -> None:
     terminal = open_terminal()
     model.will_reply(call("run_code", code=CODE), say("Done with it."))

@@ -28,6 +28,7 @@ def centre(stage: Stage, page: Page) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
+@pytest.mark.attack("arming", always=True)
 @pytest.mark.parametrize("gap", [120, further(250), further(500)])
 @pytest.mark.parametrize("at_bottom", [True, further(False)])
 def test_the_second_press_of_a_double_click_approves_nothing(stage: Stage, gap: int, at_bottom: bool) -> None:
@@ -71,6 +72,7 @@ def decisions(stage: Stage) -> list[object]:
     return [one["type"] for one in stage.heard()]
 
 
+@pytest.mark.attack("arming", always=True)
 def test_a_key_held_down_since_before_the_card_was_ready_approves_nothing_and_a_new_press_does(
     stage: Stage, card: Locator
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_key_held_down_since_before_the_card_was_ready_approves_nothing_and_a_
     assert decisions(stage) == ["approve"]
 
 
+@pytest.mark.attack("arming", always=True)
 def test_a_button_that_takes_the_key_is_held_to_the_same(stage: Stage, card: Locator) -> None:
     keyboard = stage.lab.page.keyboard
     cover(stage.lab.page, card)
@@ -124,6 +127,7 @@ def test_denying_never_waits(stage: Stage, card: Locator) -> None:
     assert decisions(stage) == ["reject"]
 
 
+@pytest.mark.attack("arming", always=True)
 def test_long_code_is_approved_only_after_its_end_was_in_sight(stage: Stage) -> None:
     stage.show(SCENES["card-long"])
     card = stage.view.locator(".vibe-card")
@@ -159,6 +163,7 @@ LOOK = """card => [...card.querySelectorAll("*"), card].map(one => {
 })"""
 
 
+@pytest.mark.attack("arming", always=True)
 def test_the_styles_of_the_page_change_nothing_of_a_card(stage: Stage, card: Locator) -> None:
     armed(card)
     before = card.evaluate(LOOK)
@@ -169,6 +174,7 @@ def test_the_styles_of_the_page_change_nothing_of_a_card(stage: Stage, card: Loc
     assert decisions(stage) == ["approve"]
 
 
+@pytest.mark.attack("arming", always=True)
 def test_a_card_that_something_covers_cannot_be_approved_and_says_so(stage: Stage, card: Locator) -> None:
     armed(card)
     cover(stage.lab.page, card)

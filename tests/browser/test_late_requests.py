@@ -55,6 +55,7 @@ def fresh_lab(browser: Browser, server: LabServer) -> Iterator[Lab]:
     assert lab.complaints == []
 
 
+@pytest.mark.attack("late requests", always=True)
 @pytest.mark.matrix
 def test_a_cell_whose_request_arrives_after_the_stop_button_does_not_run(fresh_lab: Lab) -> None:
     lab, connection = fresh_lab, SlowConnection(fresh_lab)

@@ -173,6 +173,7 @@ def test_a_profile_neither_allows_what_is_forbidden_nor_offers_what_is_not_enabl
     assert settings.without_profile().levels() == {"read_file": "never"}
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_a_folders_agents_count_once_it_is_trusted_and_replace_no_built_in_one(settings: KernelSettings) -> None:
     folder = settings.project.folder
     (folder / ".vibe" / "agents").mkdir(parents=True)

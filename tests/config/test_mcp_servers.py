@@ -253,6 +253,7 @@ def test_what_is_wrong_in_it_is_told_and_stops_nothing(home: Home, content: obje
     assert [one.name for one in mcp_servers(reading).servers] == (["b"] if isinstance(content, dict) else [])
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_nothing_of_it_counts_until_the_folder_is_trusted(home: Home) -> None:
     reading = beside(home, {"a": {"command": "evil"}}, trusted=False)
     assert mcp_servers(reading).servers == ()

@@ -41,6 +41,7 @@ permission = "ask"
 """
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_what_makes_things_wider_is_left_and_told(home: Home) -> None:
     untrusted = home.read(project=WIDE, trusted=False)
     assert untrusted.settings == home.read().settings
@@ -51,6 +52,7 @@ def test_what_makes_things_wider_is_left_and_told(home: Home) -> None:
     assert "textual_theme" not in told
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 @pytest.mark.parametrize("trusted", [True, False])
 def test_what_only_the_users_file_sets_is_told_so_whether_the_folder_is_trusted_or_not(
     home: Home, trusted: bool
@@ -71,6 +73,7 @@ def test_what_makes_things_tighter_counts_at_once(home: Home) -> None:
     assert settings.levels()["grep"] == "ask"
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 @pytest.mark.parametrize(
     ("own", "theirs", "level"), [("never", "ask", "never"), ("always", "ask", "ask"), ("ask", "always", "ask")]
 )
@@ -88,6 +91,7 @@ def test_a_project_is_read_beside_a_wrong_value_of_the_users(home: Home) -> None
     assert settings.levels() == {"bash": "never"}
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 @pytest.mark.parametrize(
     "text",
     ["max_turns = \n", 'disabled_tools = "x"\n', '[tools]\nbash = "x"\n', "a" * 10_000, f"a{'.a' * 2_000} = 1\n"],

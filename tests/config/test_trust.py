@@ -29,6 +29,7 @@ def test_everything_that_would_be_loaded_is_looked_at_and_nothing_else(project: 
     assert scan_folder(project.parent) == surveying.FolderContents()
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_a_list_of_servers_beside_the_folder_is_looked_at_unless_it_is_a_link(project: Path, tmp_path: Path) -> None:
     path = project / ".mcp.json"
     path.write_text("{}", encoding="utf-8")
@@ -40,6 +41,7 @@ def test_a_list_of_servers_beside_the_folder_is_looked_at_unless_it_is_a_link(pr
     assert found.problems == (f"{path} is a link; not loaded",)
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_any_change_of_a_name_or_a_content_changes_the_digest(project: Path) -> None:
     digests = {scan_folder(project).digest}
     tool = project / ".vibe" / "tools" / "deep" / "one.py"
@@ -54,6 +56,7 @@ def test_any_change_of_a_name_or_a_content_changes_the_digest(project: Path) -> 
     assert len(digests) == 5
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_links_pipes_and_paths_outside_are_passed_over_with_a_word(project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.py"
     outside.write_text("3\n", encoding="utf-8")
@@ -73,6 +76,7 @@ def test_links_pipes_and_paths_outside_are_passed_over_with_a_word(project: Path
     assert scan_folder(project).problems == (f"{project}/.vibe is a link; nothing is loaded through it",)
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_a_folder_too_large_to_look_through_brings_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveying, "MOST_BYTES", 10)
     assert scan_folder(project).files == {}
@@ -94,6 +98,7 @@ def test_a_decision_holds_for_the_content_it_was_made_on(tmp_path: Path) -> None
     assert not folders.forget(project)
 
 
+@pytest.mark.attack("untrusted folders", always=True)
 def test_the_lists_of_mistral_vibe_are_kept_and_its_word_alone_is_not_enough(tmp_path: Path) -> None:
     path = tmp_path / "trusted_folders.toml"
     path.write_text('trusted = ["/a", "/b"]\nuntrusted = ["/c"]\n', encoding="utf-8")

@@ -100,27 +100,32 @@ def _connected(gateway: Gateway) -> socket.socket:
     return socket.create_connection(("127.0.0.1", gateway.server.port), timeout=PATIENCE)
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("changed", WITHOUT_TOKEN)
 def test_without_the_token_nothing_is_done(gateway: Gateway, changed: Changed) -> None:
     assert ask(gateway, changed) == 401
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("changed", FROM_ELSEWHERE)
 def test_other_names_and_pages_are_refused(gateway: Gateway, changed: Changed) -> None:
     assert ask(gateway, changed) in (400, 403)
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("changed", OTHER_FORMS)
 def test_only_json_is_taken(gateway: Gateway, changed: Changed) -> None:
     assert ask(gateway, changed) == 415
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("path", PATHS)
 def test_no_path_leads_around_the_token(gateway: Gateway, path: str) -> None:
     for method in ("GET", "POST"):
         assert ask(gateway, {"authorization": None}, method=method, path=path) in (401, 404)
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("method", ["OPTIONS", "PUT", "DELETE", "TRACE"])
 def test_other_methods_have_no_effect_and_no_page_is_let_in_by_asking_first(gateway: Gateway, method: str) -> None:
     assert ask(gateway, {"authorization": None}, method=method) == 401
@@ -129,11 +134,13 @@ def test_other_methods_have_no_effect_and_no_page_is_let_in_by_asking_first(gate
     assert not [name for name in found.headers if name.startswith("access-control")]
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("length", [str(MAX_JSON + 1), "9" * 30, "-1", "1e3"])
 def test_a_body_that_is_too_long_is_refused_before_it_comes(gateway: Gateway, length: str) -> None:
     assert ask(gateway, {"content-length": length}, body="") in (400, 413)
 
 
+@pytest.mark.attack("gateway", always=True)
 def test_a_body_without_a_length_is_cut_off_at_the_same_size(gateway: Gateway) -> None:
     piece = b"10000\r\n" + b" " * 65_536 + b"\r\n"
     with closing(_connected(gateway)) as connection:
@@ -149,11 +156,13 @@ def test_a_body_without_a_length_is_cut_off_at_the_same_size(gateway: Gateway) -
         assert b" 413 " in connection.recv(64)
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("body", ["", "[]", "null", "{", "1", '{"messages": 1}', '{"messages": []}'])
 def test_bodies_that_mean_nothing_are_refused(gateway: Gateway, body: str) -> None:
     assert ask(gateway, {}, body=body) in (400, 422)
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -168,15 +177,18 @@ def test_a_part_whose_type_is_no_text_is_the_fault_of_the_request(gateway: Gatew
     assert ask(gateway, {}, path=path, body=json.dumps({"model": "default", **body})) == 422
 
 
+@pytest.mark.attack("gateway", always=True)
 def test_a_body_nested_without_end_is_refused(gateway: Gateway) -> None:
     assert ask(gateway, {}, body='{"messages": ' + "[" * 100_000) == 400
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("field", [{"session_id": "../../etc"}, {"session_id": "a b"}, {"mcp_mode": "all"}])
 def test_fields_of_the_gateway_hold_what_they_may(gateway: Gateway, field: dict[str, Any]) -> None:
     assert gateway.chat("x", **field).status_code == 422
 
 
+@pytest.mark.attack("gateway", always=True)
 def test_connections_that_say_nothing_are_ended_and_keep_nobody_out(gateway: Gateway) -> None:
     began = time.monotonic()
     silent = [_connected(gateway) for _ in range(40)]

@@ -86,6 +86,7 @@ def test_a_tool_that_imitates_a_built_in_one_in_other_letters_is_left_out() -> N
     assert problems == [r"A tool of the MCP server evil is left out: 'b\u0430sh' is written to look like 'bash'."]
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_servers_whose_names_look_alike_cannot_pass_for_each_other() -> None:
     found, problems = named(("github", "search"), ("GitHub", "search"), ("glthub", "search"))
     assert [one.server for one in found] == ["github"]

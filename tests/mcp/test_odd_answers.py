@@ -70,6 +70,7 @@ def told(result: ToolResult) -> str:
     return "\n".join(part.text for part in result.parts if isinstance(part, TextPart))
 
 
+@pytest.mark.attack("MCP servers", always=True)
 @pytest.mark.parametrize("name", sorted(RESULTS))
 async def test_no_answer_of_a_call_is_withheld_whole(mcp: McpToolset, name: str) -> None:
     result = await call(mcp, name)

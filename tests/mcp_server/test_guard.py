@@ -123,6 +123,7 @@ def test_the_token_has_256_bits_and_is_another_each_time() -> None:
     assert len({server.token for server in servers}) == 3
 
 
+@pytest.mark.attack("gateway", always=True)
 def test_only_this_machine_can_connect(server: "HttpServer") -> None:
     port = int(server.place.rpartition(":")[2])
     others = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
@@ -133,12 +134,14 @@ def test_only_this_machine_can_connect(server: "HttpServer") -> None:
     assert server.place.startswith("127.0.0.1:")
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS", "PUT"])
 @pytest.mark.parametrize("path", ["/mcp", "/", "/health", "/sse", "/messages"])
 def test_no_route_is_open_without_the_token(server: "HttpServer", method: str, path: str) -> None:
     assert status(server, method=method, path=path, authorization=None) == 401
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -155,10 +158,12 @@ def test_a_wrong_token_is_none(server: "HttpServer", wrong: Callable[[str], str]
     assert status(server, authorization=wrong(server.token)) == 401
 
 
+@pytest.mark.attack("gateway", always=True)
 def test_a_token_in_the_address_is_none(server: "HttpServer") -> None:
     assert status(server, path=f"/mcp?token={server.token}", authorization=None) == 401
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", None])
 def test_another_host_is_a_page_that_was_rebound(server: "HttpServer", host: str | None) -> None:
     port = server.place.rpartition(":")[2]
@@ -166,16 +171,19 @@ def test_another_host_is_a_page_that_was_rebound(server: "HttpServer", host: str
     assert refused in (400, 403) if host is None else refused == 403
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:8888", "http://127.0.0.1"])
 def test_a_page_is_refused_even_with_the_token(server: "HttpServer", origin: str) -> None:
     assert status(server, origin=origin) == 403
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
 def test_what_a_form_can_send_is_refused(server: "HttpServer", kind: str | None) -> None:
     assert status(server, content_type=kind) == 415
 
 
+@pytest.mark.attack("gateway", always=True)
 def test_a_body_has_its_bound(server: "HttpServer") -> None:
     assert status(server, body=b" " * (http_server.MAX_BODY + 1)) == 413
 
@@ -184,6 +192,7 @@ def test_elsewhere_there_is_nothing(server: "HttpServer") -> None:
     assert status(server, path="/other") == 404
 
 
+@pytest.mark.attack("gateway", always=True)
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"jsonrpc": "2.0"}', b"[" * 9_000],

@@ -72,6 +72,7 @@ def test_long_html_is_read_to_a_limit_and_says_so() -> None:
     assert lines[-1] == f"[… {10 * HTML_READ:,} characters of HTML left out …]"
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.parametrize(
     "piece",
     [

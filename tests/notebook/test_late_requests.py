@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.notebook.page import Page
 
 OpenPage = Callable[..., Page]
@@ -36,6 +38,7 @@ def stop_when_asked(page: Page, then: Callable[[], object] = lambda: None) -> No
     assert outer.text == "interrupted\n"
 
 
+@pytest.mark.attack("late requests", always=True)
 def test_a_cell_that_the_page_starts_after_the_run_was_stopped_does_not_run(open_page: OpenPage) -> None:
     page = opened(open_page)
     stop_when_asked(page)
@@ -59,6 +62,7 @@ def test_the_users_own_run_of_that_cell_in_between_is_not_taken_for_the_pages(op
     assert (page.cells[0].status, times(page)) == ("ok", "1\n")
 
 
+@pytest.mark.attack("late requests", always=True)
 def test_a_request_that_was_held_back_past_the_end_of_the_run_does_not_run_the_code_again(open_page: OpenPage) -> None:
     page = opened(open_page)
     page.run("from vibe_jupyter.kernel import nested_cells as module; module.REQUEST_COMES_WITHIN = 0.2")
@@ -71,6 +75,7 @@ def test_a_request_that_was_held_back_past_the_end_of_the_run_does_not_run_the_c
     assert (page.cells[0].status, times(page)) == ("aborted", "1\n")
 
 
+@pytest.mark.attack("late requests", always=True)
 def test_where_the_page_never_says_what_it_sent_one_request_in_time_counts_as_its_own(open_page: OpenPage) -> None:
     page = opened(open_page)
 

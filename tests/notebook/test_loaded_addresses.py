@@ -5,6 +5,7 @@ import pytest
 from vibe_jupyter.notebook.tools.cell_report import DIAGRAM, RAW_HTML, loaded_addresses
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.parametrize(
     ("source", "found"),
     [
@@ -28,6 +29,7 @@ def test_remote_images_and_raw_html_are_named(source: str, found: tuple[str, ...
     assert loaded_addresses(source) == found
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.parametrize(
     "source",
     [
@@ -44,6 +46,7 @@ def test_an_image_counts_also_where_only_some_pages_see_one(source: str) -> None
     assert any("evil.example/x" in address for address in loaded_addresses(source))
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.parametrize(
     "diagram",
     [

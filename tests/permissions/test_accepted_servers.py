@@ -35,6 +35,7 @@ def test_a_program_is_shown_with_its_exact_command_its_folder_and_the_names_of_i
     )
 
 
+@pytest.mark.attack("MCP servers", always=True)
 @pytest.mark.parametrize(
     "changed",
     [

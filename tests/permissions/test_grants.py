@@ -43,6 +43,7 @@ def test_a_grant_for_the_project_holds_in_the_next_session_and_in_no_other_proje
     assert Grants(kept(tmp_path, tmp_path / "other")).covers("write_file", keepable=True) == ""
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_it_is_kept_outside_the_project_and_for_its_owner_alone(tmp_path: Path, project: Path) -> None:
     grants = kept(tmp_path, project)
     grants.add(["write_file"])

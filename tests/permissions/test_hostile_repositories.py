@@ -185,6 +185,7 @@ PLANTS: dict[str, Plant] = {
 }
 
 
+@pytest.mark.attack("hostile repositories", always=True)
 @pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
 def test_in_a_repository_that_names_programs_only_what_starts_none_goes_unasked(
     fresh_project: Path, plant: Plant
@@ -210,6 +211,7 @@ def test_what_would_start_a_planted_program_asks(fresh_project: Path, name: str,
     assert harm(command, fresh_project, guarded=False), "the plant does not work, so the test shows nothing"
 
 
+@pytest.mark.attack("hostile repositories", always=True)
 @pytest.mark.parametrize(("place", "command"), PIPES)
 def test_what_would_wait_at_a_planted_pipe_asks(fresh_project: Path, place: str, command: str) -> None:
     pipe = fresh_project / place
@@ -245,6 +247,7 @@ def test_in_an_ordinary_repository_nothing_asks_and_nothing_runs(fresh_project: 
     assert harm(command, fresh_project) == ""
 
 
+@pytest.mark.attack("hostile repositories", always=True)
 def test_the_environment_of_commands_keeps_a_watcher_from_starting(fresh_project: Path) -> None:
     """A second wall: should a repository change between the decision and the run."""
     in_config("[core]\n\tfsmonitor = EVIL\n\tpager = EVIL")(fresh_project)

@@ -22,6 +22,14 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
+def cases() -> list[Any]:
+    """Return the corpus; what must not be allowed is an attack."""
+    attack = pytest.mark.attack("paths", always=True)
+    return [
+        pytest.param(case, id=case["id"], marks=() if case["allowed"] or case["optional"] else attack) for case in CASES
+    ]
+
+
 @pytest.fixture
 def tree(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     parent = tmp_path_factory.mktemp("t")
@@ -30,7 +38,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     return parent
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+@pytest.mark.parametrize("case", cases())
 def test_a_place_is_judged_as_the_corpus_says(tree: Path, case: dict[str, Any]) -> None:
     verdict = judge_place(Workspace(tree / "proj"), case["path"].replace("@PARENT@", str(tree)), case["op"])
     assert case["optional"] or (verdict.verdict == "allow") is case["allowed"], case["why"]

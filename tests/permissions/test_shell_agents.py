@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.attacks.collection import Attempts
 from tests.patience import patient
 from tests.permissions.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
 from vibe_jupyter.files.workspace import Workspace
@@ -63,12 +64,17 @@ def test_there_are_enough_cases_and_most_that_are_harmless_were_recorded() -> No
     assert len({(case["command"], case["plant"]) for case in CASES}) == len(CASES)
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.timeout(600)
-def test_what_would_show_run_or_write_asks_and_is_seen_to_do_it(tree: tuple[str, Path, Path], tmp_path: Path) -> None:
+def test_what_would_show_run_or_write_asks_and_is_seen_to_do_it(
+    tree: tuple[str, Path, Path], tmp_path: Path, attempts: Attempts
+) -> None:
     plant, parent, project = tree
     cases = [(case, command_of(case, parent)) for case in cases_of(plant, harmful=True)]
     verdicts = {command: decided(command, project) for _, command in cases}
-    assert [command for command, (verdict, _) in verdicts.items() if verdict.verdict == "allow"] == []
+    allowed = [command for command, (verdict, _) in verdicts.items() if verdict.verdict == "allow"]
+    attempts(verdicts, allowed)
+    assert allowed == []
     assert [command for command, (_, seconds) in verdicts.items() if seconds > CPU_LIMIT] == []
     pristine = copy_of(parent, tmp_path / "pristine")
     harmless: list[str] = []
@@ -98,6 +104,7 @@ def test_what_agents_send_to_look_around_goes_unasked_and_does_no_harm(tree: tup
     assert harm == {}
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(
     "command",
     [
@@ -134,6 +141,7 @@ def test_no_command_and_no_file_names_make_a_decision_slow(shell_project: Path, 
     assert decided(command, shell_project)[1] < CPU_LIMIT
 
 
+@pytest.mark.attack("shell commands", always=True)
 def test_links_that_are_chained_do_not_make_a_decision_slow(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     for number in range(39):

@@ -22,6 +22,7 @@ def cases(*, harmful: bool, tier: int | None = None) -> list[Any]:
     return [pytest.param(case["command"], id=case["id"]) for case in chosen]
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize("command", cases(harmful=True))
 def test_what_may_do_harm_is_not_allowed(decide: Judge, command: str) -> None:
     assert decide(command).verdict != "allow"

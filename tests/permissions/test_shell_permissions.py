@@ -93,6 +93,7 @@ def test_after_a_grant_for_reading_history_other_options_still_ask(permissions: 
     assert isinstance(decide(permissions, "git log --output=x"), Ask)
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize("command", ["cat /etc/passwd", "cat .env", "cp README.md ../x", "rm .git/config", "ls\u00a0x"])
 def test_other_places_and_hidden_characters_are_approved_once_in_every_mode(
     permissions: Permissions, command: str
@@ -103,6 +104,7 @@ def test_other_places_and_hidden_characters_are_approved_once_in_every_mode(
         assert (decision.remember_as, decision.keepable) == (None, False)
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(
     "command",
     ["make > log", "x=1 make", "for i in 1; do make; done", "make $(date)", "sudo make", "cd src && make", "eval make"],
@@ -138,6 +140,7 @@ def test_a_kept_grant_holds_in_the_next_session(permissions: Permissions, tmp_pa
     assert isinstance(decide(later, "pytest -q -x"), Ask)
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.requirement("permission.flow.deny-wins", "tools.bash.parse.commands")
 @pytest.mark.parametrize(
     "command",
@@ -225,6 +228,7 @@ def test_what_a_long_denied_command_says_reaches_the_model(permissions: Permissi
     assert denied == Deny(reason="Not run: vim is on the denylist: it would wait for input.")
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(
     "command",
     [

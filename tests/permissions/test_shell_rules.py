@@ -296,6 +296,7 @@ def test_what_only_reads_inside_the_project_does_not_ask(decide: Judge, command:
     assert verdict.verdict == "allow", verdict
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(("rule", "command"), CASES)
 def test_what_is_not_known_to_only_read_asks_and_the_rule_is_named(decide: Judge, rule: str, command: str) -> None:
     verdict = decide(command)
@@ -308,18 +309,21 @@ def test_a_quoted_tilde_is_a_folder_of_that_name(fresh_project: Path) -> None:
     assert judge_command("cat '~/notes.md'", Workspace(fresh_project)).verdict == "allow"
 
 
+@pytest.mark.attack("shell commands", always=True)
 def test_a_folder_behind_a_link_is_not_entered_unasked(fresh_project: Path) -> None:
     (fresh_project / "link_src").symlink_to("src")
     verdict = judge_command("cd link_src && cat main.py", Workspace(fresh_project))
     assert (verdict.verdict, verdict.rule) == ("ask", "operand")
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize("command", ["ls\0", "cat \ud800"])
 def test_what_no_shell_takes_is_denied_with_a_word(decide: Judge, command: str) -> None:
     verdict = decide(command)
     assert (verdict.verdict, verdict.rule) == ("deny", "cannot-run")
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.requirement("tools.bash.parse.unparsed")
 @pytest.mark.parametrize("command", ["ls (", 'ls "', "ls && ", "ls <<EOF\nx", "", " \n "])
 def test_what_does_not_parse_asks_whatever_is_on_the_allowlist(decide: Judge, command: str) -> None:
@@ -346,6 +350,7 @@ def test_a_here_document_with_a_quoted_end_is_text(decide: Judge, body: str) -> 
     assert decide(body).verdict == "allow"
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(
     "body",
     [
@@ -374,6 +379,7 @@ def test_names_in_letters_of_other_scripts_are_looked_up_inside_a_group_too(fres
     assert judge_command("(ls; échelle 日本)", workspace, shell).rule == "denylist"
 
 
+@pytest.mark.attack("shell commands", always=True)
 def test_a_program_of_the_project_that_hides_a_known_one_asks(shell_project: Path) -> None:
     workspace = Workspace(shell_project)
     for path in (f"{shell_project}/bin:/bin", "bin:/bin", f"{shell_project}/src/../bin:/bin"):
@@ -383,6 +389,7 @@ def test_a_program_of_the_project_that_hides_a_known_one_asks(shell_project: Pat
     assert judge_command("echo x; pwd", workspace, ShellState(path=f"{shell_project}/bin")).verdict == "allow"
 
 
+@pytest.mark.attack("shell commands", always=True)
 def test_names_that_look_like_options_are_not_taken_for_names(fresh_project: Path) -> None:
     workspace = Workspace(fresh_project)
     (fresh_project / "data" / "-n").write_text("")
@@ -395,6 +402,7 @@ def test_names_that_look_like_options_are_not_taken_for_names(fresh_project: Pat
     assert judge_command("grep -r --include=*.md hello src", workspace).verdict == "ask"
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(
     "program",
     [
@@ -409,6 +417,7 @@ def test_a_file_that_awk_names_in_a_later_line_of_its_print_is_seen(decide: Judg
     assert (verdict.verdict, verdict.rule) == ("ask", "redirection")
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(
     "command",
     [
@@ -432,6 +441,7 @@ def test_a_protected_file_that_the_tests_of_find_do_not_leave_out_asks(tmp_path:
         assert judge_command(passing, Workspace(tmp_path)).verdict == "allow"
 
 
+@pytest.mark.attack("shell commands", always=True)
 def test_a_verdict_says_nothing_about_what_a_secret_holds(fresh_project: Path) -> None:
     workspace = Workspace(fresh_project)
     commands = [
@@ -525,6 +535,7 @@ def tracked_secret(tmp_path: Path) -> Path:
     return project
 
 
+@pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 def test_a_secret_in_history_asks_whatever_the_form_of_the_index(tracked_secret: Path, version: str) -> None:
     run_git(tracked_secret, tracked_secret.parent, "update-index", "--index-version", version)
@@ -535,6 +546,7 @@ def test_a_secret_in_history_asks_whatever_the_form_of_the_index(tracked_secret:
         assert judge_command(command, workspace).verdict == "allow", command
 
 
+@pytest.mark.attack("shell commands", always=True)
 def test_a_comparison_asks_once_a_tracked_secret_was_changed(tracked_secret: Path) -> None:
     workspace = Workspace(tracked_secret)
     assert judge_command("git diff", workspace).verdict == "allow"

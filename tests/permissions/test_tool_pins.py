@@ -114,6 +114,7 @@ def test_nothing_is_offered_of_a_server_nobody_accepted(pins: ToolPins) -> None:
     assert pins.names("other") == ()
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_pins_that_cannot_be_read_offer_nothing(pins: ToolPins, tmp_path: Path) -> None:
     pins.settle("calc", [ADD])
     (file,) = (tmp_path / "mcp").glob("tools-*.json")

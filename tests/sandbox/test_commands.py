@@ -97,6 +97,7 @@ async def test_tests_run_there_and_their_failures_are_their_own(project: Path) -
     assert snapshot(project) == before
 
 
+@pytest.mark.attack("commands in a sandbox", always=True)
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [
@@ -141,6 +142,7 @@ async def test_a_program_may_read_as_the_user_who_started_it_as_newer_versions_o
     assert done.stdout.strip()
 
 
+@pytest.mark.attack("commands in a sandbox", always=True)
 async def test_the_environment_of_another_process_of_the_user_is_not_read(project: Path) -> None:
     with subprocess.Popen(["sleep", "100"], env={**os.environ, "TOKEN": "sesame"}) as other:
         try:
@@ -210,6 +212,7 @@ def listening(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
         yield path, server
 
 
+@pytest.mark.attack("commands in a sandbox", always=True)
 @pytest.mark.parametrize("name", ESCAPES)
 async def test_no_attempt_of_a_command_has_an_effect(
     project: Path, name: str, listening: tuple[str, socket.socket]
@@ -243,6 +246,7 @@ async def test_a_command_that_was_refused_something_ends_soon_and_says_what_else
     assert time.monotonic() - began < GOES_ON + patient(20)
 
 
+@pytest.mark.attack("left-behind processes", always=True)
 async def test_at_its_time_it_ends_with_all_it_started(project: Path) -> None:
     done = await run(project, "echo begun; sleep 321 & sleep 321", 3)
     assert isinstance(done, FinishedCommand)
@@ -250,6 +254,7 @@ async def test_at_its_time_it_ends_with_all_it_started(project: Path) -> None:
     assert subprocess.run(["pgrep", "-f", "^sleep 321"], check=False).returncode == 1
 
 
+@pytest.mark.attack("left-behind processes", always=True)
 async def test_what_it_leaves_behind_begins_as_it_would_outside_and_ends_with_it(project: Path) -> None:
     done = await run(project, "nohup sleep 322 & echo first")
     assert isinstance(done, FinishedCommand)

@@ -168,6 +168,7 @@ refused, others
     assert int(said.splitlines()[1][1:].partition(",")[0]) > 400
 
 
+@pytest.mark.attack("forged reports", always=True)
 def test_the_report_may_be_forged_and_says_only_what_the_code_says(kernel: Wire) -> None:
     """As docs/trust.md says: a copy is read, never believed. What it writes into its report changes nothing."""
     forge = "import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'+{}')\n    except OSError: pass\nos._exit(0)"

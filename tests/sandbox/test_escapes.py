@@ -32,6 +32,10 @@ HEAVY = frozenset({"matplotlib savefig", "duckdb COPY TO"})
 NAMES = [further(name) if name in HEAVY else name for name in ROWS]
 FEW = [*OF_OVERLAY, *(name if place % 10 == 0 else further(name) for place, name in enumerate(ROWS))]
 """What has files of its own is confined by the same steps as what has none, and some more."""
+WITH_FILES = [
+    *(pytest.param(name, marks=pytest.mark.attack("copies with files", always=True)) for name in OF_OVERLAY),
+    *FEW[len(OF_OVERLAY) :],
+]
 
 TOGETHER = {
     writes: [name for name in names if name not in HEAVY and not (ROWS | OF_OVERLAY)[name].get("alone")]
@@ -83,12 +87,13 @@ def powerless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attempts]:
         yield Attempts(wire)
 
 
+@pytest.mark.attack("copies of the kernel", always=True)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_attempt_gets_out_of_a_copy(kernel: Attempts, name: str) -> None:
     has_no_effect(kernel.outcome(name, writes=False))
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", WITH_FILES)
 def test_no_attempt_gets_out_of_a_copy_that_has_files_of_its_own(kernel: Attempts, name: str) -> None:
     try_with_files(kernel, name)
 

@@ -78,6 +78,7 @@ def forms(name: str, text: str) -> dict[str, str]:
     return written
 
 
+@pytest.mark.attack("secrets", always=True)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_kind_is_found_however_it_is_written(kind: Kind) -> None:
     missed = [
@@ -91,6 +92,7 @@ def test_a_kind_is_found_however_it_is_written(kind: Kind) -> None:
     assert missed == []
 
 
+@pytest.mark.attack("secrets", always=True)
 @pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
 def test_a_secret_is_found_however_files_commands_and_sentences_spell_it(spelling: str) -> None:
     secrets = [text_of(random.Random(seed), ALNUM, 20) for seed in range(SEEDS)]
@@ -116,6 +118,7 @@ def test_at_most_four_of_200_harmless_values_are_redacted() -> None:
         assert len([value for value in values(seed) if redactor(value) != value]) <= 4
 
 
+@pytest.mark.attack("secrets", always=True)
 @pytest.mark.parametrize("piece", HOSTILE, ids=repr)
 def test_time_grows_with_the_text_and_no_faster(piece: str) -> None:
     redactor = Redactor({"plantedValue123456": "A_KEY"})
@@ -187,6 +190,7 @@ def test_what_a_text_names_is_known_where_nothing_names_it() -> None:
     assert redactor("it is x7Gh2-kQw9.") == "it is [redacted: password, 10 characters]."
 
 
+@pytest.mark.attack("secrets", always=True)
 def test_a_known_value_that_was_cut_off_is_redacted_all_the_same() -> None:
     redactor = Redactor({"Qx7Gh2kQw9Lm4Pz8": "A_KEY"})
     assert redactor("'Qx7Gh2kQw…") == "'[redacted: A_KEY, 9 characters]…"
@@ -200,6 +204,7 @@ def test_a_password_has_four_characters_or_more() -> None:
     assert Redactor()("password = 'a1!'") == "password = 'a1!'"
 
 
+@pytest.mark.attack("secrets", always=True)
 @pytest.mark.parametrize("head", [{"alg": "none"}, {"enc": "A256GCM", "zip": "DEF"}, {"typ": "JWT", "kid": "1"}])
 def test_a_token_is_known_by_what_its_first_part_says(head: dict[str, str]) -> None:
     first = base64.urlsafe_b64encode(json.dumps(head).encode()).decode().rstrip("=")
@@ -208,6 +213,7 @@ def test_a_token_is_known_by_what_its_first_part_says(head: dict[str, str]) -> N
     assert "JWT" not in Redactor()(f"see {other}.abc.defg for more")
 
 
+@pytest.mark.attack("secrets", always=True)
 @pytest.mark.parametrize("name", ["cookie", "Cookie", "Set-Cookie", "PROXY-AUTHORIZATION"])
 def test_a_header_is_redacted_to_the_end_of_its_line(name: str) -> None:
     text = Redactor()(f"{name}: theme=dark blue; id=17; seen=2 of 3\nHost: example.org")

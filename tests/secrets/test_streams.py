@@ -98,6 +98,7 @@ COST_OF_LOOK = 0.002
 """Seconds, as for some 4,000 variables."""
 
 
+@pytest.mark.attack("secrets", always=True)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_text_in_pieces_is_redacted_wherever_it_is_cut(kind: Kind) -> None:
     one = kind.make(random.Random(1))
@@ -154,6 +155,7 @@ def test_an_answer_is_streamed_without_a_look_through_the_variables_for_each_pie
     assert len(looks) == 1
 
 
+@pytest.mark.attack("secrets", always=True)
 @pytest.mark.parametrize("value", WORDLIKE)
 def test_a_known_value_of_plain_words_is_not_shown_in_pieces(value: str) -> None:
     text = WORDLIKE[value]
@@ -204,6 +206,7 @@ def test_looking_through_many_variables_takes_a_small_share_of_the_time_that_cod
     assert len(looks) <= seconds * LOOK_SHARE / COST_OF_LOOK + 3
 
 
+@pytest.mark.attack("secrets", always=True)
 def test_a_variable_that_code_binds_while_it_prints_is_redacted_from_its_first_piece() -> None:
     variables: dict[str, str] = {}
 

@@ -7,17 +7,22 @@ import json
 import random
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from tests.app.conftest import Session, running_session
+from tests.attacks.collection import Attempts
 from tests.kernel.matrix import WITH_PANDAS
 from tests.secrets.kinds import KINDS, Planted
 from vibe_jupyter.testing import call, say, status
 
-pytestmark = [pytest.mark.xdist_group("app"), pytest.mark.requirement("permission.data.no-secrets")]
+pytestmark = [
+    pytest.mark.xdist_group("app"),
+    pytest.mark.requirement("permission.data.no-secrets"),
+    pytest.mark.attack("secrets", always=True),
+]
 
 SOURCES = (
     *("variables", "containers", "columns", "attributes", "environment", "settings file", "searched file", "outputs"),
@@ -46,6 +51,7 @@ class Field:
 
     session: Session
     planted: dict[str, list[Planted]]
+    attempts: Attempts = lambda _tried, _through: None
 
     def ask(self, prompt: str, *replies: object) -> None:
         """One prompt, answered by the scripted model; what was sent, shown and kept stays for `leaks`."""
@@ -53,7 +59,7 @@ class Field:
         self.session.run(prompt)
 
     def leaks(self, source: str) -> list[str]:
-        """``kind at sink`` for each secret of a source that got out, whole or in part."""
+        """``kind at sink`` for each secret of a source that got out, whole or in part. Each kind is one attempt."""
         folder = self.session.folder
         logs = [path for path in (folder / "vibe").rglob("*") if path.is_file()]
         sinks = {
@@ -61,12 +67,14 @@ class Field:
             "notebook": "\n".join(json.dumps(one["content"], ensure_ascii=False) for one in self.session.wire.seen),
             "disk": "\n".join(path.read_text(encoding="utf-8") for path in [*logs, folder / "kernel.log"]),
         }
-        return [
-            f"{kind.name} at {sink}"
+        found = [
+            (kind.name, sink)
             for kind, one in zip(KINDS, self.planted[source], strict=True)
             for sink, text in sinks.items()
             if any(part in text for secret in one.secrets for part in _parts(secret))
         ]
+        self.attempts([kind.name for kind in KINDS], [kind for kind, _ in found])
+        return [f"{kind} at {sink}" for kind, sink in found]
 
 
 def _parts(secret: str) -> list[str]:
@@ -116,11 +124,11 @@ def _repository(folder: Path, named: dict[str, dict[str, str]]) -> None:
 
 
 @pytest.fixture
-def fresh(field: Field) -> Field:
+def fresh(field: Field, attempts: Attempts) -> Field:
     field.session.run("%vibe reset")
     field.session.model.requests.clear()
     field.session.wire.forget()
-    return field
+    return replace(field, attempts=attempts)
 
 
 def test_variables_are_described_without_their_secrets(fresh: Field) -> None:

@@ -38,6 +38,7 @@ CALLS = {
 }
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_file_changed_while_the_card_waits_is_shown_anew_before_it_is_written(
     project: Path, bench: Bench, model: ScriptedModel, name: str
@@ -98,6 +99,7 @@ async def test_an_edit_that_lost_its_place_while_the_card_waited_asks_nobody_aga
     assert place.read_text(encoding="utf-8") == "other\n"
 
 
+@pytest.mark.attack("swapped places", always=True)
 async def test_a_place_that_leads_outside_by_now_is_asked_about_as_such(
     project: Path, tmp_path_factory: pytest.TempPathFactory, bench: Bench, model: ScriptedModel
 ):

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.agent.conftest import Bench
+from tests.attacks.collection import Attempts
 from tests.tools.conftest import snapshot
 from vibe_jupyter.agent.approval import CHANGED_MEANWHILE
 from vibe_jupyter.context.mentions import Mentions
@@ -146,6 +147,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return request.param
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.requirement("permission.path.race")
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", CALLS)
@@ -171,6 +173,7 @@ async def test_an_allowed_call_never_leaves_the_place_it_was_allowed_for(place: 
         assert str(place.project / CALLS[name][1].get("path", "out/a.txt")) in result
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.requirement("permission.path.race", "ui.approval.whole")
 @pytest.mark.parametrize("name", ["a new file", "a new folder", "overwrite", "edit"])
 @pytest.mark.parametrize("is_edited", [False, True])
@@ -198,6 +201,7 @@ async def test_a_place_that_changes_while_the_card_waits_is_asked_about_on_anoth
     assert place.bench.permissions.granted() == ()
 
 
+@pytest.mark.attack("swapped places", always=True)
 async def test_a_card_for_a_place_that_is_now_a_link_inside_the_project_names_where_it_leads(place: Place) -> None:
     (place.project / "src").mkdir()
     cards: list[ApprovalRequested] = []
@@ -218,6 +222,7 @@ async def test_a_card_for_a_place_that_is_now_a_link_inside_the_project_names_wh
     assert (place.project / "src/new.txt").read_text(encoding="utf-8") == "new\n"
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.parametrize("where", [".git/hooks", ".vibe"])
 async def test_a_folder_that_becomes_a_link_to_hooks_or_settings_is_asked_about_as_such(
     place: Place, where: str
@@ -241,6 +246,7 @@ async def test_a_folder_that_becomes_a_link_to_hooks_or_settings_is_asked_about_
     assert snapshot(place.project / where) == before
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.parametrize("name", ["edit", "overwrite"])
 async def test_a_file_that_changes_after_its_last_card_is_left_alone_also_where_the_change_still_fits(
     place: Place, name: str
@@ -255,6 +261,7 @@ async def test_a_file_that_changes_after_its_last_card_is_left_alone_also_where_
     assert file.read_text(encoding="utf-8") == "old\nmine\n"
 
 
+@pytest.mark.attack("swapped places", always=True)
 async def test_a_place_that_changes_after_its_last_card_is_an_error_that_names_it(place: Place) -> None:
     before = snapshot(place.outside)
     place.at_run = place.swap
@@ -267,6 +274,7 @@ async def test_a_place_that_changes_after_its_last_card_is_an_error_that_names_i
     assert snapshot(place.outside) == before
 
 
+@pytest.mark.attack("swapped places", always=True)
 async def test_a_call_that_the_user_edits_keeps_the_place_that_its_card_showed(place: Place) -> None:
     """Also where the folder is a link just while the new arguments are taken, and itself again when it is looked at."""
     before = snapshot(place.outside)
@@ -286,6 +294,7 @@ async def test_a_call_that_the_user_edits_keeps_the_place_that_its_card_showed(p
     assert (out / "new.txt").read_text(encoding="utf-8") == "mine\n"
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.parametrize("name", ["read", "grep a file", "overwrite", "edit"])
 async def test_another_file_put_in_place_of_the_one_that_was_allowed_is_not_opened(place: Place, name: str) -> None:
     place.bench.permissions.levels = {"write_file": "always", "search_replace": "always"}
@@ -325,6 +334,7 @@ class Custom:
             return ToolResult.text(file.read().decode())
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.requirement("permission.path.race")
 @pytest.mark.parametrize("swaps", [False, True])
 async def test_a_tool_with_arguments_of_its_own_opens_what_was_judged(place: Place, swaps: bool) -> None:
@@ -339,6 +349,7 @@ async def test_a_tool_with_arguments_of_its_own_opens_what_was_judged(place: Pla
     assert ("was changed while it was being opened" in result) if swaps else (result == "old\n")
 
 
+@pytest.mark.attack("swapped places", always=True)
 async def test_what_ripgrep_says_counts_only_if_it_is_in_the_folder_that_was_judged(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -361,6 +372,7 @@ async def test_what_ripgrep_says_counts_only_if_it_is_in_the_folder_that_was_jud
     assert SECRET not in place.told()
 
 
+@pytest.mark.attack("swapped places", always=True)
 async def test_a_backup_is_written_only_where_it_was_judged(place: Place) -> None:
     workspace = Workspace(place.project)
     keeping = SearchReplaceTool(FileAccess(workspace), SearchReplaceOptions(create_backup=True))
@@ -377,6 +389,7 @@ async def test_a_backup_is_written_only_where_it_was_judged(place: Place) -> Non
     assert (place.project / "out/a.txt.bak").read_text(encoding="utf-8") == "old\n"
 
 
+@pytest.mark.attack("swapped places", always=True)
 def test_a_folder_named_with_an_at_sign_is_listed_only_as_it_was_judged(place: Place) -> None:
     class Namespace(dict[str, object]):
         """Looks the names up in order; the folder is swapped with the look-up of the second."""
@@ -392,6 +405,7 @@ def test_a_folder_named_with_an_at_sign_is_listed_only_as_it_was_judged(place: P
     assert "name-of-a-secret" not in section
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.parametrize("content", ["two\n", "the same\n"])
 async def test_equal_calls_are_asked_about_again_where_the_second_would_do_something_else(
     place: Place, content: str
@@ -452,7 +466,8 @@ FREE = (
 )
 
 
-async def test_a_permission_to_write_files_covers_none_that_run_by_themselves(place: Place) -> None:
+@pytest.mark.attack("paths", always=True)
+async def test_a_permission_to_write_files_covers_none_that_run_by_themselves(place: Place, attempts: Attempts) -> None:
     (place.project / "pkg").mkdir()
     (place.project / "pkg/__init__.py").touch()
     (place.project / "sub").mkdir()
@@ -469,10 +484,12 @@ async def test_a_permission_to_write_files_covers_none_that_run_by_themselves(pl
     place.bench.model.will_reply(answer(calls=calls), say("Done."))
     await place.bench.ask("go", decide=decide)
 
+    attempts(RUNS, set(RUNS) - set(cards))
     assert tuple(cards) == RUNS
     assert all((place.project / path).is_file() for path in FREE)
 
 
+@pytest.mark.attack("swapped places", always=True)
 def test_a_file_in_place_of_a_module_is_named_as_such(place: Place) -> None:
     said = {path: Workspace(place.project).resolve(path).protection("write") for path in ("httpx.py", "out/httpx.py")}
     assert set(said.values()) == {"Python would import in place of the module httpx"}

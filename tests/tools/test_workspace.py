@@ -90,6 +90,7 @@ def test_reading_is_judged_on_the_place_the_links_lead_to(tree: Path, path: str,
     assert allowed_by_place(Workspace(tree / "proj"), path, "read") is allowed
 
 
+@pytest.mark.attack("paths", always=True)
 @pytest.mark.parametrize(
     "path",
     [
@@ -126,6 +127,7 @@ def test_what_decides_what_runs_here_is_never_written_unasked(tree: Path, path: 
     assert not allowed_by_place(Workspace(tree / "proj"), path, "write")
 
 
+@pytest.mark.attack("paths", always=True)
 @pytest.mark.parametrize(
     "path",
     [
@@ -188,6 +190,7 @@ def test_what_cannot_be_opened_is_refused_in_words_that_help(tree: Path, path: s
     assert said in str(refusal.value)
 
 
+@pytest.mark.attack("paths", always=True)
 def test_a_pipe_that_takes_the_place_of_a_file_does_not_block_the_reader(tree: Path):
     workspace = Workspace(tree / "proj")
     located = workspace.resolve("README.md")
@@ -198,6 +201,7 @@ def test_a_pipe_that_takes_the_place_of_a_file_does_not_block_the_reader(tree: P
         pytest.fail("it was opened")
 
 
+@pytest.mark.attack("swapped places", always=True)
 @pytest.mark.requirement("permission.path.race")
 @pytest.mark.parametrize("swapped", ["src", "src/main.py"])
 def test_a_link_put_there_after_the_judgement_is_not_followed(tree: Path, swapped: str):
@@ -211,6 +215,7 @@ def test_a_link_put_there_after_the_judgement_is_not_followed(tree: Path, swappe
         pytest.fail("it was opened")
 
 
+@pytest.mark.attack("swapped places", always=True)
 def test_a_folder_swapped_for_a_link_again_and_again_never_shows_the_outside(tree: Path):
     (tree / "outside/main.py").write_text("TOPSECRET", encoding="utf-8")
     (tree / "evil").symlink_to(tree / "outside")

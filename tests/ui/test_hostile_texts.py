@@ -55,6 +55,7 @@ pytestmark = pytest.mark.xdist_group("hostile texts")
 CASES = [pytest.param(case, id=case.id) for case in cases()]
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.requirement("ui.static.kept", "ui.stream.text")
 @pytest.mark.parametrize("case", CASES)
 def test_hostile_text_stays_text_wherever_it_is_shown(case: Case) -> None:

@@ -36,6 +36,7 @@ def page(browser: Browser) -> Iterator[Page]:
     page.close()
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.browser
 @pytest.mark.requirement("ui.static.kept", "ui.stream.text")
 def test_no_hostile_text_runs_or_fetches_anything_as_trusted_output(page: Page) -> None:

@@ -61,6 +61,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.parametrize("html", HOSTILE)
 def test_what_no_run_leaves_is_not_shown(html: str) -> None:
     assert not is_kept_form(html)

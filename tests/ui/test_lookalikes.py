@@ -8,6 +8,7 @@ from tests.drawn_values import PATIENT
 from vibe_jupyter.tools.confusables import escape_lookalikes
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -86,6 +86,7 @@ async def test_what_is_not_offered_cannot_be_chosen() -> None:
     assert "[a] allow once  [d] deny: " in screen
 
 
+@pytest.mark.attack("forged decisions", always=True)
 @pytest.mark.parametrize("error", [EOFError, NotImplementedError])
 @pytest.mark.parametrize("before", [[], ["d"], ["e", "x = 1"]])
 async def test_a_prompt_that_nobody_reads_means_no(error: type[BaseException], before: list[str]) -> None:
@@ -98,11 +99,13 @@ async def test_an_interrupt_is_no_answer() -> None:
         await answer(KeyboardInterrupt)
 
 
+@pytest.mark.attack("forged decisions", always=True)
 async def test_words_that_are_no_choice_never_allow() -> None:
     command, _ = await answer(*["maybe"] * (MAX_QUESTIONS + 1))
     assert command == Reject(approval_id="approval-c1", message=NO_CLEAR_ANSWER)
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.requirement("ui.approval.whole")
 async def test_hidden_characters_and_long_blanks_are_written_out() -> None:
     text = f"ls\rrm\x1b[8m \u202e{' ' * 300}; rm -rf ~"
@@ -123,6 +126,7 @@ async def test_what_each_part_of_a_command_does_stands_below_it() -> None:
     assert "[a] delete 1 file" in screen
 
 
+@pytest.mark.attack("hostile texts", always=True)
 async def test_letters_that_imitate_others_are_written_out() -> None:
     _, screen = await answer("a", request=asked(preview=Preview(kind="command", text="cat p\u0430th")))
     assert "  1  cat p⟨U+0430⟩th\n" in screen

@@ -44,6 +44,7 @@ def test_what_people_write_stays(text: str) -> None:
     assert escape_hidden(text) == text
 
 
+@pytest.mark.attack("hostile texts", always=True)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -67,6 +68,7 @@ def test_what_hides_is_written_out(text: str, shown: str) -> None:
     assert escape_hidden(text) == shown
 
 
+@pytest.mark.attack("hostile texts", always=True)
 def test_terminal_colours_go_and_other_sequences_are_written_out() -> None:
     assert readable_text("\x1b[1;31mred\x1b[0m \x1b[2Jgone") == "red ⟨U+001B⟩[2Jgone"
 

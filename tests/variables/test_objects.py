@@ -138,6 +138,7 @@ async def test_a_function_is_told_with_where_it_stands(namespace, inspect, text_
     assert text.endswith("Multiply.")
 
 
+@pytest.mark.attack("orders in data", always=True)
 @pytest.mark.requirement("notebook.variables.safe")
 @pytest.mark.xdist_group("libraries")
 @pytest.mark.parametrize("name", NAMES)
@@ -175,6 +176,7 @@ def test_the_hostile_objects_do_run_code_when_they_are_asked_for_their_repr(name
     assert ran != []
 
 
+@pytest.mark.attack("orders in data", always=True)
 @pytest.mark.requirement("notebook.variables.safe")
 @pytest.mark.xdist_group("libraries")
 def test_a_hostile_object_in_a_frame_is_named_by_its_class():
