@@ -6,15 +6,13 @@ import pytest
 
 LEFT_OUT = "not matrix"
 """What pyproject.toml selects: `make test`."""
-ATTACKS = "attack"
-"""What `make attacks` selects. The same attempt in an older kernel is no further one."""
 
 _chosen = {"matrix": True}
 
 
 def choose_tier(selection: str) -> None:
     """Take what `-m` selects: where that leaves the matrix out, its parameters are not even made."""
-    _chosen["matrix"] = selection not in (LEFT_OUT, ATTACKS)
+    _chosen["matrix"] = selection != LEFT_OUT
 
 
 def runs_matrix() -> bool:

@@ -40,16 +40,22 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the chosen families, or the sample for `make test`."""
-    if chosen := config.getoption("--family"):
-        left_out = [item for item in items if family_of(item) not in chosen]
-    elif config.option.markexpr == LEFT_OUT:
+    left_out: list[pytest.Item] = []
+    if config.option.markexpr == LEFT_OUT:
         left_out = _beyond_sample(items)
-    else:
-        left_out = []
+    elif config.option.markexpr == "attack":
+        chosen = config.getoption("--family") or FAMILIES
+        left_out = [item for item in items if family_of(item) not in chosen or _runs_in_another_kernel(item)]
     if left_out:
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
         config.hook.pytest_deselected(items=left_out)
+
+
+def _runs_in_another_kernel(item: pytest.Item) -> bool:
+    """Return whether the test repeats attempts in another version of ipykernel or Python."""
+    groups = [str(marker.args[0]) for marker in item.iter_markers("xdist_group")]
+    return any(group.startswith("kernel-") and group != "kernel-installed" for group in groups)
 
 
 def _beyond_sample(items: list[pytest.Item]) -> list[pytest.Item]:
