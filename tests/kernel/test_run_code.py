@@ -191,7 +191,7 @@ def test_what_was_changed_in_place_is_named_and_what_was_only_read_is_not(termin
     assert result.split("\n")[1:] == [
         "1",
         "names created: x (taken back; keep=true keeps them)",
-        "changed in place: df, items",
+        "changed in place: df, items (in the kernel itself: this stays)",
     ]
     again = model_text(terminal.run("df = df.copy()\ndf['c'] = 1", keep=True))
     assert again.split("\n")[1:] == ["names changed: df"]

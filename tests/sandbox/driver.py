@@ -50,7 +50,8 @@ class Explorer:
 
     def in_kernel(self, code: str, *, keep: bool = False) -> ToolResult:
         """What comes of code in the kernel itself. Main thread."""
-        return self.wait(lambda context: self._tool.run(RunCodeArgs(code=code, keep=keep), context))
+        arguments = RunCodeArgs(code=code, keep=keep)
+        return self.wait(lambda context: self._tool.run(arguments, context._replace(explored="a test's own code")))
 
     def with_files(self, code: str, timeout: float = 5) -> str:
         """What comes of code in a copy that has files of its own, as `__call__` says it. Main thread."""

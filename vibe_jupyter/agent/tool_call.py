@@ -70,18 +70,21 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         asyncio.CancelledError: the run was interrupted; the caller answers the call.
     """
     prepared = prepare_call(call, call_context.tools, call_context.permissions.workspace)
-    tried = ""
+    tried = failed = ""
     if isinstance(prepared, PreparedCall) and may_explore(prepared, call_context):
         explored = await _run_prepared(prepared, call_context, _explore)
         if not isinstance(explored, NotExplored):
             return explored, False
-        tried = explored.reason
+        tried = failed = explored.reason
     if isinstance(prepared, PreparedCall) and await may_foresee(prepared, call_context):
         foreseen = await _foresee(prepared, call_context, tries=not tried)
         tried = " · ".join(filter(None, (tried, foreseen)))
     permitted = await permit_call(prepared, call_context, tried) if isinstance(prepared, PreparedCall) else prepared
     if isinstance(permitted, PermittedCall):
-        answer = await _run_prepared(permitted.prepared, call_context, partial(_run_permitted, permitted.approval))
+        # Code that the user edited on the card is not what was tried.
+        explored = "" if permitted.prepared.edited else failed
+        work = partial(_run_permitted, permitted.approval, explored)
+        answer = await _run_prepared(permitted.prepared, call_context, work)
         assert isinstance(answer, ToolMessage)
         return answer, False
     step = ToolStep(call.name, prepared.headline, id=call.id)
@@ -167,9 +170,11 @@ async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: 
     return call_context.redactor(words)
 
 
-async def _run_permitted(approval: Approval, prepared: PreparedCall, call_context: CallContext) -> ToolResult:
+async def _run_permitted(
+    approval: Approval, explored: str, prepared: PreparedCall, call_context: CallContext
+) -> ToolResult:
     """Run it, and say what undo would not restore where no card said it in advance."""
-    result = await _run_tool(approval, prepared, call_context)
+    result = await _run_tool(approval, explored, prepared, call_context)
     lost: Sequence[str] = ()
     if isinstance(prepared.tool, ForeseeingTool) and call_context.newly_lost is not None:
         with suppress(NotebookError):  # interrupted: the run hears of it by itself
@@ -180,9 +185,9 @@ async def _run_permitted(approval: Approval, prepared: PreparedCall, call_contex
     return result.model_copy(update={"summary": summary, "details": {**result.details, NOT_UNDONE: list(lost)}})
 
 
-async def _run_tool(approval: Approval, prepared: PreparedCall, call_context: CallContext) -> ToolResult:
+async def _run_tool(approval: Approval, explored: str, prepared: PreparedCall, call_context: CallContext) -> ToolResult:
     """Run it, with a snapshot of each file that it declares to write."""
-    context = _tool_context(prepared, call_context)._replace(approval=approval)
+    context = _tool_context(prepared, call_context)._replace(approval=approval, explored=explored)
     files, snapshots = prepared.written_files, call_context.snapshots
     if snapshots is None or not files:
         return await prepared.tool.run(prepared.args, context)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe_jupyter.app.checkpoint_cells import NotebookCheckpointCells
+from vibe_jupyter.app.kernel_copies import kernel_copies
 from vibe_jupyter.app.kernel_parts import ToolParts
 from vibe_jupyter.app.undo import UndoResult
 from vibe_jupyter.config import Settings
@@ -16,12 +17,11 @@ from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCells
 from vibe_jupyter.notebook.tools.background_cells import BackgroundRunCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
-from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
+from vibe_jupyter.notebook.tools.exploration import CodeExploration
 from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import CodeOutlook, RunCodeTool
 from vibe_jupyter.notebook.tools.verify_notebook import NotebookVerification, VerifyNotebookTool
-from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.sandbox.availability import machine_refusal
@@ -54,12 +54,14 @@ class BuiltInTools:
         self._plan = ExitPlanModeTool(_plan_document(parts), parts.plan)
         self._exploration = self._make_exploration()
         self._outlook = self._make_outlook()
+        self._run_code = self._code_tool()
         self._fixed = [*self._cell_tools(), *self._kernel_tools(), self._plan]
         self.take(settings)
 
     def take(self, settings: Settings) -> None:
         """Use these settings from now on."""
         self._todo.options = settings.tool_options("todo", TodoOptions)
+        self._run_code.copies_first = settings.sandbox.is_used
         tools = [*self._fixed, *self._file_tools(settings)]
         self.by_name: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
 
@@ -90,7 +92,7 @@ class BuiltInTools:
         parts = self._parts
         return [
             InspectTool(parts.host.namespace, parts.main_thread.call),
-            self._code_tool(),
+            self._run_code,
             self._todo,
             AskUserQuestionTool(),
             TaskTool(),
@@ -121,11 +123,10 @@ class BuiltInTools:
 
     def _make_exploration(self) -> CodeExploration | None:
         """None where no copy of a kernel can be made on this machine, and in a terminal."""
-        parts, secrets = self._parts, self._parts.host.secrets
-        if machine_refusal() or parts.pump is None:
+        parts = self._parts
+        if parts.pump is None:
             return None
-        names = SecretNames(is_secret_name, found=secrets, learn=secrets.learn)
-        return CodeExploration(parts.main_thread, parts.shell, parts.workspace.root, names)
+        return kernel_copies(parts.main_thread, parts.shell, parts.host, parts.workspace.root)
 
     def _file_tools(self, settings: Settings) -> list[Tool[Any]]:
         parts = self._parts

@@ -11,19 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from IPython.core.interactiveshell import InteractiveShell
-
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.deferred_tools import tool_lists
+from vibe_jupyter.app.kernel_copies import kernel_copies
 from vibe_jupyter.app.kernel_parts import ServingParts
 from vibe_jupyter.app.notebook_access import NotebookAccess
 from vibe_jupyter.app.saved_sessions import new_conversation
-from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError, ToolError, VibeError
 from vibe_jupyter.kernel.execution import CodeRunner
-from vibe_jupyter.kernel.main_thread import MainThread, MainThreadTurns
-from vibe_jupyter.kernel.pump import Pump
+from vibe_jupyter.kernel.main_thread import MainThreadTurns
 from vibe_jupyter.mcp_server.external_run import ExternalGate, ExternalRun
 from vibe_jupyter.mcp_server.http import HttpServer
 from vibe_jupyter.mcp_server.notebook_client import NotebookNote, register_notebook, unregister_notebook
@@ -32,6 +29,7 @@ from vibe_jupyter.notebook.access import CellAccess, ReadVersions
 from vibe_jupyter.notebook.open_notebook import notebook_file
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
+from vibe_jupyter.notebook.tools.exploration import CodeExploration
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
@@ -83,14 +81,7 @@ class ServingSession:
         self._access = kernel.notebook.access()
         self._read: dict[str, ReadVersions] = {}
         """What each agent has read."""
-        tools = exposed_tools(
-            kernel.shell,
-            kernel.pump,
-            main_thread=kernel.main_thread,
-            host=kernel.host,
-            access=self._access,
-            turn=self._turns.turn,
-        )
+        tools = exposed_tools(kernel, self._access, self._turns.turn, copies=self._copies(settings))
         self._conversation = new_conversation(settings, kernel.setup.environ, secrets.token_hex(ID_BYTES))
         kernel.notebook.sign(self._access, self._conversation.id, None)
         self.view = ServingView(kernel.engine, kernel.notebook, settings.keep(), handled=kernel.host.handled_message)
@@ -182,6 +173,12 @@ class ServingSession:
 
     async def _run_terms(self) -> RunTerms:
         return RunTerms(attended=await self.view.is_seen(), external=True, approve_all=self._approve_all)
+
+    def _copies(self, settings: config.Settings) -> CodeExploration | None:
+        kernel = self._kernel
+        if not settings.sandbox.is_used:
+            return None
+        return kernel_copies(kernel.main_thread, kernel.shell, kernel.host, kernel.permissions.workspace.root)
 
     def _enter_call(self, agent: str) -> None:
         """On the engine's loop, before a call of this agent and after those of others."""
@@ -287,32 +284,32 @@ class ServingView:
 
 
 def exposed_tools(
-    shell: InteractiveShell,
-    pump: Pump,
-    *,
-    main_thread: MainThread,
-    host: ShellHost,
-    access: CellAccess,
-    turn: BorrowTurn,
+    kernel: ServingParts, access: CellAccess, turn: BorrowTurn, *, copies: CodeExploration | None
 ) -> StaticToolset:
-    """The tools of a served notebook; each works in a turn of the main thread."""
-    reads, call = access.reads, main_thread.call
+    """The tools of a served notebook; each works in a turn of the main thread.
+
+    Nothing runs unasked for an external client. What is allowed runs in one of the copies first, as for the agent: both
+    read the same description of `run_code`.
+    """
+    reads, namespace = access.reads, kernel.host.namespace
+    run_code = RunCodeTool(
+        kernel.main_thread,
+        CodeRunner(kernel.shell, kernel.pump),
+        sees_images=_always_sees_images,
+        looks=VariableLooks(namespace).of_code,
+        hint=MissingNames(namespace).hint,
+        drawing=access.drawing,
+    )
+    run_code.exploration = copies
     tools: list[Tool[Any]] = [
         ReadNotebookTool(reads, sees_images=_always_sees_images),
-        InspectTool(host.namespace, call),
+        InspectTool(namespace, kernel.main_thread.call),
         EditCellTool(access, sees_images=_always_sees_images),
         InsertCellTool(access, sees_images=_always_sees_images),
         DeleteCellsTool(access),
         MoveCellsTool(access),
         RunCellsTool(access, sees_images=_always_sees_images),
-        RunCodeTool(
-            main_thread,
-            CodeRunner(shell, pump),
-            sees_images=_always_sees_images,
-            looks=VariableLooks(host.namespace).of_code,
-            hint=MissingNames(host.namespace).hint,
-            drawing=access.drawing,
-        ),
+        run_code,
     ]
     return StaticToolset([run_in_turns(tool, turn) for tool in tools])
 

@@ -162,6 +162,8 @@ class ToolContext(NamedTuple):
     """Whose call it is: name and server of the model, or the external client; empty without a run."""
     turn: int = 0
     """Request of the run that it answers, from 1; 0 for none."""
+    explored: str = ""
+    """Why the call could not be done without effects; empty if that was not tried."""
 
 
 class Tool(Protocol[A]):
@@ -252,6 +254,8 @@ class NotExplored(NamedTuple):
 
     reason: str
     """In one line, for the card: why it needs the real thing."""
+    is_harmful: bool = False
+    """True if the real thing may be lost to it, so that a permission given in advance is not enough."""
 
 
 @runtime_checkable

@@ -175,7 +175,7 @@ class CodeExploration:
             self._writes = self._writes and not writes
             return NotExplored(f"no copy of the kernel can be made: {report.data.decode('utf-8', 'replace')}")
         if report.ending != "done":
-            return NotExplored(_ENDINGS[report.ending])
+            return NotExplored(_ENDINGS[report.ending], is_harmful=report.ending == "died")
         return self._understood(report)
 
     def _starts_programs(self, code: str) -> bool:
@@ -254,7 +254,7 @@ class CodeExploration:
         try:
             ran = CopiedRun.model_validate_json(report.data)
         except ValidationError:  # the code wrote into the report
-            return NotExplored(_ENDINGS["died"])
+            return NotExplored(_ENDINGS["died"], is_harmful=True)
         self._secrets.learn(ran.secrets)
         return ran.model_copy(update={"cpu_seconds": report.cpu_seconds})
 

@@ -55,6 +55,10 @@ _SHOWN_TEXT: Final = 100_000
 _TOLD_WAIT: Final = 0.1
 """Seconds of waiting for an answer that are worth a word."""
 _TAKEN_BACK: Final = " (taken back; keep=true keeps them)"
+_STAYS: Final = " (in the kernel itself: this stays)"
+_ENDS_KERNEL: Final = (
+    "Not run in the kernel: {reason}. If the user wants it to run there all the same, send it with keep=true."
+)
 _IN_COPY: Final = "in a copy of the kernel: nothing was changed"
 _IN_YOUR_COPY: Final = "in a copy of your kernel: nothing was changed"
 _ONLY_IN_COPY: Final = " (in the copy only; keep=true changes the kernel itself)"
@@ -142,8 +146,9 @@ class RunCodeTool:
 
     name = "run_code"
     description = (
-        "Run Python on the user's variables; adds no cell. Without keep it runs in a copy of the kernel where one will "
-        "do, and nothing stays; else in the kernel, if the user agrees."
+        "Run Python on the user's variables; adds no cell. Without keep it runs in a copy of the kernel, and nothing "
+        "stays. What no copy can do runs in the kernel if the user allows it: the names it binds are taken back, other "
+        "changes stay."
     )
     level: Level = "ask"
     arguments = RunCodeArgs
@@ -167,6 +172,8 @@ class RunCodeTool:
         self._drawing = drawing or ChartDrawing()
         self.exploration: CodeExploration | None = None
         """Where code runs that only looks; None where it cannot."""
+        self.copies_first = True
+        """Whether code that is allowed runs there, too, unless it is to keep its names."""
         self.outlook: CodeOutlook | None = None
         """Says in advance what code would change; None where nobody can."""
         self.row_changes: RowChanges = no_row_changes
@@ -188,7 +195,21 @@ class RunCodeTool:
 
     async def run(self, args: RunCodeArgs, context: ToolContext) -> ToolResult:
         must_be_no_prompt("this code", args.code)
+        why_here = context.explored
+        if not why_here and self.copies_first and self.can_explore(args):
+            explored = await self.explore(args, context)
+            if isinstance(explored, ToolResult):
+                return explored
+            if explored.is_harmful:
+                raise NothingDone(_ENDS_KERNEL.format(reason=explored.reason))
+            why_here = explored.reason
+        ran = await self._run_in_kernel(args, context, why_here)
+        if not why_here or context.approval is None or context.approval.by != "settings":
+            return ran
+        return ran.model_copy(update={"summary": f"{ran.summary}, in your kernel: {why_here}"})
 
+    async def _run_in_kernel(self, args: RunCodeArgs, context: ToolContext, why_here: str) -> ToolResult:
+        """Run it on the main thread; `why_here` says why a copy would not do, if one was tried."""
         waiting = WaitingTime(context.waits)
 
         def execute() -> CodeRun:
@@ -209,7 +230,11 @@ class RunCodeTool:
         status = ""
         if waiting.seconds >= _TOLD_WAIT:
             status = f"; {waiting.seconds:.1f} s of it waiting for input()"
-        notes = ("" if context.schema_only else ran.hint, _changed_text(ran.changed), *ran.rows)
+        if why_here:  # what code wanted may be named after a value
+            status += ", in the kernel" if context.schema_only else f", in the kernel: {why_here}"
+        changed = _changed_text(ran.changed)
+        changed += _STAYS if changed and not args.keep else ""
+        notes = ("" if context.schema_only else ran.hint, changed, *ran.rows)
         after = "" if args.keep else _TAKEN_BACK
         return await self._code_result(args, ran.result, status, after, notes, schema_only=context.schema_only)
 
