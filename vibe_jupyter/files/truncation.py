@@ -37,6 +37,9 @@ _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 
 _MARK_BYTES: Final = 4
+_GAP: Final = r"[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*+"  # blanks and characters that nobody sees
+_DEFUSED: Final = r"<\\/"  # a template of re.sub
+_TO_FULL_WIDTH: Final = 0xFEE0  # from a character of ASCII to its full-width form
 
 
 def head_and_tail(text: str, limit: int = RESULT_LIMIT) -> str:
@@ -172,6 +175,11 @@ def label_as_data(text: str, source: str) -> str:
 
 
 def section(name: str, text: str) -> str:
-    """The text between ``<name>`` and ``</name>``, of which it cannot hold the second."""
-    safe = re.sub(rf"</(?=\s*{name})", r"<\\/", text, flags=re.IGNORECASE)
-    return f"<{name}>\n{safe}\n</{name}>"
+    """Put text between ``<name>`` and ``</name>``. An end of the block in the text itself is defused.
+
+    A model reads tokens, not bytes: it takes ``< /name>``, full-width signs and letters with invisible ones between
+    them for the same end.
+    """
+    letters = (f"[{letter}{chr(ord(letter) + _TO_FULL_WIDTH)}]" for letter in name)
+    end = rf"[<＜﹤]{_GAP}[/／∕⁄⧸]{_GAP}(?={_GAP.join(letters)})"
+    return f"<{name}>\n{re.sub(end, _DEFUSED, text, flags=re.IGNORECASE)}\n</{name}>"
