@@ -60,6 +60,7 @@ def test_another_folder_is_another_program_and_another_key_or_name_is_not() -> N
     assert named(SERVER._replace(name="other", origin="elsewhere", tool_timeout=1.0)).digest == first
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_what_a_variable_puts_into_the_command_counts() -> None:
     written = at(argv=("run", "${WHAT}"))
     one, two = (named(written, filled=at(argv=("run", what))) for what in ("a", "b"))
@@ -75,6 +76,7 @@ def test_a_key_in_a_command_is_not_shown() -> None:
     assert shown[1] == "  which is now /tmp/it '--token=${MY_TOKEN}'"
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_a_variable_that_changes_what_a_known_command_runs_is_shown_with_its_value() -> None:
     env = {
         "PATH": "./bin:/usr/bin",
@@ -113,6 +115,7 @@ def test_a_remote_server_is_its_host_and_what_is_sent_to_it() -> None:
     assert named(REMOTE, filled=other_host, variables=("KEY",)).digest != one.digest
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_nothing_in_a_command_can_hide_or_look_like_another_line() -> None:
     hostile = at(argv=("run", "a\n  in /safe", "\u202eabc", "\u200b"))
     (line, *_) = named(hostile).shown
@@ -133,6 +136,7 @@ def test_decisions_hold_for_what_was_shown_and_can_be_changed(tmp_path: Path) ->
     assert accepted.path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_file_that_is_none_of_ours_accepts_nothing(tmp_path: Path) -> None:
     accepted = AcceptedServers(tmp_path)
     accepted.path.parent.mkdir()

@@ -64,6 +64,7 @@ def test_what_another_kernel_takes_back_is_asked_about_at_once(tmp_path: Path, p
     assert here.covers("write_file", keepable=True)
 
 
+@pytest.mark.attack("saved files", always=True)
 @pytest.mark.parametrize("pattern", ["run_code", "run_cells", "edit_cell+run_cells"])
 def test_what_runs_code_is_never_kept_whatever_is_asked_or_stands_in_the_file(
     tmp_path: Path, project: Path, pattern: str
@@ -76,6 +77,7 @@ def test_what_runs_code_is_never_kept_whatever_is_asked_or_stands_in_the_file(
     assert "run_c" not in later.listing()
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_kept_grant_does_not_count_for_a_call_that_may_not_be_kept(tmp_path: Path, project: Path) -> None:
     grants = Grants(kept(tmp_path, project))
     grants.add("bash: pytest -q", "project")
@@ -83,6 +85,7 @@ def test_a_kept_grant_does_not_count_for_a_call_that_may_not_be_kept(tmp_path: P
     assert grants.covers("bash: pytest -q", keepable=False) == ""
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_line_is_covered_only_when_each_of_its_commands_is() -> None:
     grants = Grants()
     grants.add("bash: pytest -q; make 'a; b'", "session")
@@ -123,6 +126,7 @@ def test_revoking_what_is_not_there_changes_nothing_and_says_what_can_be_said(wo
     assert grants.session() == ("write_file",)
 
 
+@pytest.mark.attack("saved files", always=True)
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", "nonsense", '{"project": "/other", "allowed": {"write_file": ""}}', "\0"]
 )

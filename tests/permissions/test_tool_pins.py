@@ -32,6 +32,7 @@ def test_the_first_look_pins_everything_without_a_word(pins: ToolPins, tmp_path:
     assert other.names("renamed") == ("add", "sub")
 
 
+@pytest.mark.attack("MCP servers", always=True)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -48,6 +49,7 @@ def test_a_changed_description_or_schema_disables_the_tool(pins: ToolPins, chang
     assert pins.state("calc", SUB) == "accepted"
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_a_tool_that_went_and_came_back_changed_is_still_caught(pins: ToolPins) -> None:
     pins.settle("calc", [ADD, SUB])
     assert pins.settle("calc", [SUB]) == PinChanges()
@@ -78,6 +80,7 @@ def test_the_change_is_shown_and_can_be_accepted(pins: ToolPins) -> None:
     assert pins.state("calc", ADD) == "changed"
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_a_change_beyond_what_is_kept_is_a_change_all_the_same(pins: ToolPins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_pins, "LONGEST", 20)
     one, two = (RemoteTool("long", "x" * 50 + end, {}) for end in "ab")
@@ -86,6 +89,7 @@ def test_a_change_beyond_what_is_kept_is_a_change_all_the_same(pins: ToolPins, m
     assert "it changed beyond the first" in pins.change("calc", [two])
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_a_server_that_lists_ever_other_tools_fills_no_disk(
     pins: ToolPins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +112,7 @@ def test_another_accepted_command_has_pins_of_its_own(pins: ToolPins) -> None:
     assert pins.settle("calc", [POISONED]) == PinChanges()
 
 
+@pytest.mark.attack("MCP servers", always=True)
 def test_nothing_is_offered_of_a_server_nobody_accepted(pins: ToolPins) -> None:
     assert pins.state("other", ADD) == "changed"
     assert pins.settle("other", [ADD]) == PinChanges()

@@ -73,6 +73,7 @@ def test_ids_that_come_again_in_a_later_message_are_other_calls() -> None:
     assert answers(*events) == [("c1", "first", False), ("c1", "second", False), ("c1", NOT_STARTED, True)]
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_result_that_comes_twice_or_too_late_or_for_no_call_is_left_out() -> None:
     events = (
         *(user("w"), result("c0", "stray"), assistant("", "c1"), result("c1", "kept"), result("c1", "again")),
@@ -109,6 +110,7 @@ def test_a_rewrite_takes_the_place_of_what_was_there_and_closes_open_calls_first
     assert fold_history(crashed) == summary
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_rewrite_of_another_history_changes_nothing_unless_it_stands_for_all_of_it() -> None:
     events = (user("a"), assistant("b"))
     assert fold_history((*events, rewritten(3, HistoryEdit(at=2, length=1)))) == messages(*events)

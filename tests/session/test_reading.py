@@ -70,6 +70,7 @@ async def test_a_flipped_bit_costs_its_own_record_alone_and_is_named(path: Path,
         assert (contents.header is None) == (hurt == 0)
 
 
+@pytest.mark.attack("saved files", always=True)
 @given(st.binary(max_size=400), st.integers(0, 3))
 @settings(deadline=None, max_examples=60)
 def test_no_contents_make_it_raise(tmp_path_factory: pytest.TempPathFactory, noise: bytes, place: int) -> None:
@@ -97,6 +98,7 @@ def test_a_missing_record_is_named_and_what_follows_is_kept(path: Path) -> None:
     assert contents.dropped == ("Before line 3: 2 record(s) are missing.",)
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_repeated_record_counts_once(path: Path) -> None:
     path.write_bytes(header() + line(1, user("a")) + line(1, user("a")) + line(2, user("b")))
     contents = read_journal(path)
@@ -104,12 +106,14 @@ def test_a_repeated_record_counts_once(path: Path) -> None:
     assert contents.dropped == ("Line 3 was passed over: it repeats record 1.",)
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_journal_appended_to_itself_says_everything_once(path: Path) -> None:
     journal = header() + line(1, user("a")) + line(2, user("b"))
     path.write_bytes(journal + journal)
     assert read_journal(path).events == (user("a"), user("b"))
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_two_journals_in_one_file_are_both_kept_and_the_seam_is_named(path: Path) -> None:
     path.write_bytes(header("one") + line(1, user("a")) + header("two") + line(1, user("b")))
     contents = read_journal(path)
@@ -130,6 +134,7 @@ def test_records_of_a_newer_version_are_passed_over_and_named(path: Path) -> Non
     assert contents.dropped[-1] == "Line 6 was passed over: its checksum is wrong."
 
 
+@pytest.mark.attack("saved files", always=True)
 def test_a_line_longer_than_any_record_is_passed_over_in_bounded_memory(path: Path) -> None:
     with path.open("wb") as file:
         file.write(header() + line(1, user("a")))

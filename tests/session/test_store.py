@@ -98,6 +98,7 @@ def test_a_list_reads_only_what_is_new(store: SessionStore, save: Callable[..., 
     assert before[0].model == "small"
 
 
+@pytest.mark.attack("saved files", always=True)
 @pytest.mark.parametrize("damage", [b"{", b"[]", b'{"version": 99}', b'{"version": 1, "sessions": {"x": 1}}', None])
 def test_a_broken_index_is_made_again_from_the_journals(
     store: SessionStore, save: Callable[..., Path], damage: bytes | None
@@ -167,6 +168,7 @@ def test_a_reopened_journal_goes_on_where_it_ends(save: Callable[..., Path]) -> 
     assert contents.events == (*a_run("first"), *a_run("second"))
 
 
+@pytest.mark.attack("saved files", always=True)
 @pytest.mark.parametrize("cut", [1, 7, 30])
 def test_a_torn_last_line_is_passed_over_and_what_comes_after_it_is_read(save: Callable[..., Path], cut: int) -> None:
     path = save("a" * 32, *a_run("first"), user("half"))
