@@ -168,7 +168,8 @@ def test_a_profile_neither_allows_what_is_forbidden_nor_offers_what_is_not_enabl
         '[tools.bash]\npermission = "always"',
     )
     reading = settings.current("wide").reading
-    assert {spec.name for spec in stored_specs() if reading.offers_tool(spec.name)} == {"read_file"}
+    assert {spec.name for spec in stored_specs() if reading.leaves_tool(spec.name)} == {"read_file"}
+    assert {spec.name for spec in stored_specs() if reading.offers_tool(spec.name)} == set()
     assert reading.settings.levels() == {"read_file": "never", "bash": "always"}
     assert settings.without_profile().levels() == {"read_file": "never"}
 

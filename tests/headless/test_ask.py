@@ -16,6 +16,7 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
+from tests.app.test_safe_agents import REVIEWER
 from tests.headless.schema_changes import breaking_changes
 from tests.kernel.fork_server import program_command
 from tests.patience import patient
@@ -134,6 +135,26 @@ def test_agents_that_compute_in_copies_alone_are_offered_no_code_where_no_copy_c
     offered = [{tool["function"]["name"] for tool in one.body["tools"]} for one in model.requests[begun:]]
     assert len(offered) == 3
     assert [names for names in offered if "run_code" in names or "read_file" not in names] == []
+
+
+@pytest.mark.requirement("agents.profile.safe")
+def test_a_safe_agent_is_offered_nothing_with_effects_and_does_none_whatever_yes_says(
+    environment: dict[str, str], model: ScriptedModel
+):
+    home = Path(environment["VIBE_HOME"])
+    (home / "agents").mkdir()
+    (home / "agents" / "reviewer.toml").write_text(REVIEWER, encoding="utf-8")
+    writes = [call("run_code", code="open('no.txt', 'w').write('x')"), call("write_file", path="no.txt", content="x")]
+    model.will_reply(*writes, say("Refused."))
+
+    done = run(
+        environment, "ask", "--agent", "reviewer", "-p", "go", "--yes", "run_code,write_file", "--max-price", "0"
+    )
+
+    assert done.returncode == 0, done.stderr
+    tools = {tool["function"]["name"] for tool in model.requests[-1].body["tools"]}
+    assert tools == {"inspect", "read_file", "grep", "todo", "ask_user_question", "task", "skill"}
+    assert not (home / "no.txt").exists()
 
 
 @pytest.mark.requirement("programmatic.approve.auto")

@@ -53,6 +53,8 @@ class Subagent(NamedTuple):
     agent: Agent
     levels: Mapping[str, Level]
     """Of its tools; they only narrow those of the run it works for."""
+    only_reads: bool = False
+    """As in `RunTerms`."""
 
 
 def system_prompt(name: str) -> str:

@@ -137,7 +137,7 @@ class Delegation:
 
     async def delegate(self, subagent: Subagent, call_id: str, task: str) -> SubagentReport:
         """Have it do the task; what goes wrong in its run is in the report."""
-        terms = self._terms._replace(levels=subagent.levels)
+        terms = self._terms._replace(levels=subagent.levels, only_reads=subagent.only_reads)
         nested = NestedRun(self._run, call_id, subagent.agent.name)
         name = f"{_NOT_IN_NAMES.sub('_', call_id)[:64]}-{secrets.token_hex(4)}"
         async with self._free:

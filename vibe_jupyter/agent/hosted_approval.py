@@ -34,6 +34,7 @@ LAST_WORD: Final = 1.5
 ATTEMPTS: Final = 2
 """How often an answer is sent over a connection that breaks; sent twice it does no harm."""
 EXPIRED: Final = "expired: the server stopped waiting"
+ONLY_READS: Final = 'this agent only reads (safety = "safe")'
 UNATTENDED: Final = "non-interactive session"
 UNNAMED: Final = "server_tool"
 """Stands where the name of a tool stands, where the server gives none."""
@@ -93,6 +94,9 @@ class HostedApproval:
         Raises:
             JournalError: it could not be recorded; a denial was sent to the server.
         """
+        if self._call_context.terms.only_reads:
+            await self._deny_call(request, ONLY_READS)
+            return "denied", ONLY_READS
         if not await self._call_context.attended():
             await self._deny_call(request, NOBODY)
             return "denied", UNATTENDED

@@ -47,12 +47,20 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.options import STOP_CELL, Options
-from vibe_jupyter.permissions.decide import READING_TOOLS, Permissions, RunTerms
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import BUILT_IN, TASK, BriefToolset, FilteredToolset, JoinedToolsets, present_names
+from vibe_jupyter.tools.contract import (
+    BUILT_IN,
+    READING_TOOLS,
+    TASK,
+    BriefToolset,
+    FilteredToolset,
+    JoinedToolsets,
+    present_names,
+)
 from vibe_jupyter.tools.shell_path import why_no_shell
 from vibe_jupyter.variables.own_words import allow_ai_repr
 
@@ -204,6 +212,7 @@ class App:
             allowed=options.allowed,
             levels=reading.rules.levels,
             approve_all=reading.settings.bypass_tool_permissions,
+            only_reads=reading.rules.only_reads,
             bars=self.skills.why_barred,
         )
         around = self.report.look(text, options.allowed)
@@ -407,7 +416,7 @@ class App:
         self._permissions.lists = tool_lists(settings)
         reads = all(map(reading.offers_tool, READING_TOOLS))
         self._permissions.explore = reads and settings.sandbox.is_used
-        self.offered_tools = FilteredToolset(self._tools, reading.offers_tool)
+        self.offered_tools = FilteredToolset(self._tools, reading.leaves_tool, forbids=reading.forbids_tool)
         self._keep = settings.keep()
         self.schema_only = settings.privacy.schema_only
         self.report.take(schema_only=self.schema_only)
@@ -492,7 +501,7 @@ def _instruction_sources(
         shell=default_shell(),
         sees_images=model.sees_images,
         tools=tools,
-        unasked=unasked_names(settings, around.allowed),
+        unasked=() if current.reading.rules.only_reads else unasked_names(settings, around.allowed),
         servers=app.mcp.offering(current.reading),
         instructions=current.profile.instructions,
         skills=app.skills.section,

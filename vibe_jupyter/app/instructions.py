@@ -103,6 +103,8 @@ class SubagentTerms(NamedTuple):
 
     def still_unasked(self, caller: LayerSources) -> list[str]:
         """What runs without asking for its caller, and for itself."""
+        if self.profile.safety == "safe":
+            return []
         if self.settings.bypass_tool_permissions:
             return list(caller.unasked)
         own = unasked_names(self.settings, caller.around.allowed)

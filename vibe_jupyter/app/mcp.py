@@ -70,7 +70,8 @@ class McpServers:
             ConfigError: a setting is wrong, or a decision cannot be read.
         """
         reading = reading or self._setup.read()
-        self.toolset.wanted = _offered_filter(reading)
+        self.toolset.wanted = _wanted_filter(reading)
+        self.toolset.permitted = lambda _server, _tool, names: not reading.forbids_tool(*names)
         folder = self._setup.project.folder
         self.plan = plan_servers(reading, self._setup.environ, folder=folder, accepted=self.accepted)
         self.pins.bind(self.plan.identities)
@@ -199,12 +200,12 @@ def _may_be_of(server: str, name: str) -> bool:
     return name.startswith((f"{PREFIX}{server}__", f"{server}_"))
 
 
-def _offered_filter(reading: config.SettingsReading) -> WantTool:
+def _wanted_filter(reading: config.SettingsReading) -> WantTool:
     """Which tools the settings leave, by any of their names."""
 
     def wanted(server: ToolServer, tool: RemoteTool, names: Sequence[str]) -> bool:
         left = is_chosen((tool.name, *names), enabled=(), disabled=server.disabled_tools)
-        return left and reading.offers_tool(*names)
+        return left and reading.leaves_tool(*names)
 
     return wanted
 

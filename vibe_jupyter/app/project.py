@@ -18,7 +18,6 @@ from vibe_jupyter.app.agents import (
 from vibe_jupyter.app.run_view import BegunRun, RunView
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.config.agents import AGENT_FILES
-from vibe_jupyter.config.toml_file import SettingNode
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_files
 from vibe_jupyter.permissions.folder_trust import (
@@ -204,16 +203,22 @@ class KernelSettings:
         profile: config.AgentProfile,
     ) -> config.SettingsReading:
         """The settings with a profile between their layers."""
-        if not profile.overrides.table:
+        if not profile.overrides.table and profile.safety != "safe":
             return below
         return self._with_profile.get(
             files,
             (look, config.settings_variables(self.environ), profile),
-            lambda: self._read(look, profile.overrides),
+            lambda: self._read(look, profile),
         )
 
-    def _read(self, look: "FolderLook", profile: SettingNode | None = None) -> config.SettingsReading:
-        reading = config.read_settings(self.environ, project=look.settings, servers=look.servers, profile=profile)
+    def _read(self, look: "FolderLook", profile: config.AgentProfile | None = None) -> config.SettingsReading:
+        reading = config.read_settings(
+            self.environ,
+            project=look.settings,
+            servers=look.servers,
+            profile=profile.overrides if profile is not None else None,
+            safety=profile.safety if profile is not None else "neutral",
+        )
         return reading._replace(unsandboxed=self._unsandboxed)
 
     def news(self, look: "FolderLook", warnings: Sequence[str]) -> list[str]:

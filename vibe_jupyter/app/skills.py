@@ -66,6 +66,8 @@ class KernelSkills:
         self._own = StaticToolset([SkillTool(lambda: self._available, self._load_skill)])
         self._brought: ToolsOfSkills | None = None
         self._tool_problems: list[str] = []
+        self._only_reads = False
+        """Whether no tool of a skill is offered to the current agent, so that none of their files runs."""
 
     def before_prompt(self, current: CurrentSettings) -> Sequence[str]:
         """Look again, and begin with no skill in use; gives what is to be told."""
@@ -73,6 +75,7 @@ class KernelSkills:
         if self._taken is None or self._taken[0] is not current or self._taken[1] is not found:
             self._choose_skills(current, found)
         self._in_use, self._look, self._tool_problems = SkillsInUse(), current.look, []
+        self._only_reads = current.reading.rules.only_reads
         return found.problems
 
     def _choose_skills(self, current: CurrentSettings, found: FoundSkills) -> None:
@@ -152,7 +155,7 @@ class KernelSkills:
     async def _load_tools(self, skill: Skill) -> tuple[Sequence[str], Sequence[str]]:
         """Run the files with tools that a skill has, on the main thread; their names, and what is wrong with them."""
         look, options = self._look, self._options
-        if look is None or not (skill.folder / TOOLS_FOLDER).is_dir():
+        if look is None or self._only_reads or not (skill.folder / TOOLS_FOLDER).is_dir():
             return (), ()
         if self._brought is None:
             with without_working_folder(), without_collections():

@@ -61,7 +61,11 @@ class Subagents:
             model = agent.model
             if "active_model" in profile.overrides.table:
                 model = self._models.current(reading.settings.active_model, settings=reading.settings)
-            tools = FilteredToolset(agent.tools, lambda tool: tool not in NOT_OFFERED and reading.offers_tool(tool))
+            tools = FilteredToolset(
+                agent.tools,
+                lambda tool: tool not in NOT_OFFERED and reading.leaves_tool(tool),
+                forbids=reading.forbids_tool,
+            )
             names = frozenset(spec.name for spec in tools.specs())
             instructions = write_prompt(SubagentTerms(profile, reading.settings, model, names))
         except ConfigError as error:
@@ -77,7 +81,8 @@ class Subagents:
             instructions=f"{instructions}\n\n{_ROLE.format(name=profile.name, about=about)}",
             find_subagent=None,
         )
-        return Subagent(works, reading.rules.within(current.reading.rules).levels)
+        rules = reading.rules.within(current.reading.rules)
+        return Subagent(works, rules.levels, rules.only_reads)
 
     def _own_rules(self, profile: AgentProfile, settings: Settings, model: Model) -> Sequence[Middleware]:
         """Beside the limits that it shares with its caller, which may be those of one cell."""

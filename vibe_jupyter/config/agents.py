@@ -28,6 +28,7 @@ AGENT_FILES: Final = ".toml"
 PLAN_TOOL: Final = "exit_plan_mode"
 """The tool of agents that plan; offered only where a profile's `enabled_tools` names it."""
 
+RUN_CODE: Final = "run_code"
 _READING: Final[list[JsonValue]] = ["read_file", "grep", "read_notebook", "inspect", "run_code"]
 _IN_SANDBOX: Final[dict[str, JsonValue]] = {"run_code": {"permission": "sandbox"}}
 """Code of agents that change nothing."""
@@ -85,6 +86,8 @@ class ProfileRules(NamedTuple):
     levels: Mapping[str, Level] = {}
     enabled: tuple[Patterns, ...] = ()
     """Lists of tools, each of which must leave a tool; none for all tools."""
+    only_reads: bool = False
+    """Whether nothing with effects may run: ``safety = "safe"``."""
 
     def offers_tool(self, names: Sequence[str]) -> bool:
         """Whether the profile leaves a tool that goes by these names."""
@@ -98,7 +101,7 @@ class ProfileRules(NamedTuple):
         for name, level in caller.levels.items():
             own = levels.get(name, level)
             levels[name] = level if _FROM_WIDEST.index(level) >= _FROM_WIDEST.index(own) else own
-        return ProfileRules(levels, (*caller.enabled, *self.enabled))
+        return ProfileRules(levels, (*caller.enabled, *self.enabled), self.only_reads or caller.only_reads)
 
     @property
     def plans(self) -> bool:
@@ -106,10 +109,16 @@ class ProfileRules(NamedTuple):
         return bool(self.enabled) and self.offers_tool((PLAN_TOOL,))
 
 
-def profile_rules(overrides: SettingNode) -> ProfileRules:
-    """The rules in a layer that was validated, its tools under their present names."""
+def profile_rules(overrides: SettingNode, safety: Safety) -> ProfileRules:
+    """Return the rules in a layer that was validated, its tools under their present names.
+
+    An agent that is safe may compute, but only in a copy of the kernel, where nothing stays.
+    """
     settings = validate_settings(overrides)
-    return ProfileRules(settings.levels(), (settings.enabled_tools,) if settings.enabled_tools else ())
+    levels = settings.levels()
+    if safety == "safe" and levels.get(RUN_CODE) != "never":
+        levels = {**levels, RUN_CODE: "sandbox"}
+    return ProfileRules(levels, (settings.enabled_tools,) if settings.enabled_tools else (), safety == "safe")
 
 
 def _built_in(name: str, description: str, safety: Safety, settings: dict[str, JsonValue]) -> AgentProfile:

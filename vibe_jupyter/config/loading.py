@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
-from vibe_jupyter.config.agents import PLAN_TOOL, ProfileRules, profile_rules
+from vibe_jupyter.config.agents import PLAN_TOOL, RUN_CODE, ProfileRules, Safety, profile_rules
 from vibe_jupyter.config.project import ProjectFile, json_layer, project_layer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS
 from vibe_jupyter.config.settings import DEFAULT_SETTINGS, OTHER_NAMES, RENAMED, TOOL_OPTIONS, Settings
@@ -25,7 +25,9 @@ from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
 from vibe_jupyter.near_names import near_names
+from vibe_jupyter.protocol import Level
 from vibe_jupyter.safe_imports import without_plugins, without_working_folder
+from vibe_jupyter.tools.contract import READING_TOOLS, SANDBOXED, WITHOUT_EFFECTS
 
 PREFIX: Final = "VIBE_"
 NESTED: Final = "__"
@@ -222,16 +224,44 @@ class SettingsReading(NamedTuple):
     """Tools that never run in the sandbox in this process."""
 
     def offers_tool(self, name: str, *others: str) -> bool:
-        """Whether the settings and the profile both leave a tool, under any of the names it goes by."""
+        """Whether a model is offered a tool, under any of the names it goes by."""
+        return self.leaves_tool(name, *others) and not self.forbids_tool(name, *others)
+
+    def leaves_tool(self, name: str, *others: str) -> bool:
+        """Whether the lists of the settings and of the profile both leave a tool."""
         if name == PLAN_TOOL and not self.rules.plans:
             return False
-        names = (name, *others, *OTHER_NAMES.get(name, ()))
-        if not self._may_use_sandbox(names) and any(self.settings.levels().get(one) == "sandbox" for one in names):
+        names = _all_names(name, others)
+        if "sandbox" in self._levels(names) and not self._may_use_sandbox(names):
             return False
         return self.settings.offers_tool(name, *others) and self.rules.offers_tool(names)
 
+    def forbids_tool(self, name: str, *others: str) -> bool:
+        """Whether every call of a tool would be denied: it is at ``never``, or has effects and the agent is safe.
+
+        A general ``never`` leaves what an allowlist names. Of tools that are not ours nobody knows the effects.
+        """
+        names = _all_names(name, others)
+        if "never" in self._levels(names):
+            listed = any(entry.allowlist for one in names if (entry := self.settings.tools.get(one)) is not None)
+            return not listed or any(self.rules.levels.get(one) == "never" for one in names)
+        if not self.rules.only_reads or name in WITHOUT_EFFECTS:
+            return False
+        return name not in SANDBOXED or "sandbox" not in self._levels(names) or not self._may_use_sandbox(names)
+
+    def _levels(self, names: Sequence[str]) -> set[Level]:
+        levels = self.settings.levels()
+        return {one[name] for one in (self.rules.levels, levels) for name in names if name in one}
+
     def _may_use_sandbox(self, names: Sequence[str]) -> bool:
+        """Code runs in copies only where the agent may read unasked what they would tell."""
+        if RUN_CODE in names and not all(map(self.offers_tool, READING_TOOLS)):
+            return False
         return self.settings.sandbox.is_used and self.unsandboxed.isdisjoint(names)
+
+
+def _all_names(name: str, others: Sequence[str]) -> tuple[str, ...]:
+    return (name, *others, *OTHER_NAMES.get(name, ()))
 
 
 NO_SETTINGS: Final = SettingNode({}, SettingOrigin("default"))
@@ -253,6 +283,7 @@ def read_settings(
     project: ProjectFile | None = None,
     servers: ProjectFile | None = None,
     profile: SettingNode | None = None,
+    safety: Safety = "neutral",
     flags: Mapping[str, JsonValue] | None = None,
 ) -> SettingsReading:
     """Everything that was set.
@@ -262,6 +293,7 @@ def read_settings(
         project: the file of the folder the kernel works in; None where there is none.
         servers: its ``.mcp.json``; None where there is none.
         profile: what the agent's profile sets, from `vibe_jupyter.config.toml_file.read_toml`; None for nothing.
+        safety: of that profile.
         flags: options of one prompt, under the names of the keys they set.
 
     Raises:
@@ -287,7 +319,7 @@ def read_settings(
     rules = ProfileRules()
     if profile is not None:
         layer = _accept_layer(profile, warnings)
-        rules = profile_rules(layer)
+        rules = profile_rules(layer, safety)
         layers.append(_without_widening(layer, merge_layers(layers)))
     variables, told = environment_layer(effective_environment(environ))
     variables = _renamed_tools(variables)

@@ -30,7 +30,7 @@ from vibe_jupyter.permissions.decide import Permissions
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import ToolSpec
-from vibe_jupyter.tools.contract import Toolset
+from vibe_jupyter.tools.contract import SANDBOXED, Toolset
 
 DEFAULT: Final = "default"
 """A request's name for the model that the gateway is set to."""
@@ -66,7 +66,7 @@ class AgentParts:
         self.environ = environ
         self.workspace = Workspace(folder)
         self.accepted = AcceptedServers(home)
-        self._setup = KernelSettings(folder, environ)
+        self._setup = KernelSettings(folder, environ, unsandboxed=SANDBOXED)  # here they have no sandbox
         self._grants = GrantStore(home, self.workspace.root)
         self._pins = ToolPins(home)
         requests = ServerRequests(folder, KeyringStore())
@@ -135,6 +135,11 @@ class AgentParts:
         if modes and (found := self.mcp.directory.named(tool)) is not None:
             own = modes.get(found.server, own)
         return max(own, wanted or own, key=_STRICTNESS.__getitem__)
+
+    def forbids_tool(self, name: str, current: CurrentSettings) -> bool:
+        """Return whether a tool isn't offered because every call of it would be denied."""
+        found = self.mcp.directory.named(name)
+        return current.reading.forbids_tool(*(found.names if found is not None else (name,)))
 
     def model(self, name: str, settings: Settings) -> Model:
         """The model that a request names.

@@ -149,7 +149,7 @@ class GatewayExchange(Response):
         work = WorkTerms(
             self._folder, self._files, parts.agents.environ, self._settings, sees_images=self._model.sees_images
         )
-        self._tools = RequestTools(parts.agents, self._settings, request, work_tools(work))
+        self._tools = RequestTools(parts.agents, self._current, request, work_tools(work))
         self._rounds = Rounds(self._tools.is_ours)
         self._ready_turn = asyncio.Condition()
         self._conversation = Conversation(parts.journals.of(self._settings, request.session_id))
@@ -280,6 +280,7 @@ class GatewayExchange(Response):
             allowed=agents.allowed(self._settings, tools.specs()),
             levels=self._current.reading.rules.levels,
             approve_all=self._settings.bypass_tool_permissions,
+            only_reads=self._current.reading.rules.only_reads,
             bars=_deny_all if fields.agent_permission == "deny" else None,
         )
         return start_run(agent, self._conversation, self._request.prompt, terms=terms)

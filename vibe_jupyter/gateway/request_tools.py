@@ -5,7 +5,8 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from vibe_jupyter.config.settings import McpMode, Settings
+from vibe_jupyter.app.project import CurrentSettings
+from vibe_jupyter.config.settings import McpMode
 from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.protocol import ToolSpec
@@ -32,25 +33,31 @@ class HeldToolset:
 class RequestTools:
     """Of one request. A tool that the client defines is its own, whatever else has that name."""
 
-    def __init__(self, agents: AgentParts, settings: Settings, request: ChatRequest, own: Toolset) -> None:
+    def __init__(self, agents: AgentParts, current: CurrentSettings, request: ChatRequest, own: Toolset) -> None:
         """
         Args:
             agents: has those of MCP servers.
-            settings: say what is done with calls of these.
+            current: settings that say what is done with calls of these.
             request: says it too.
             own: tools that are the gateway's own.
         """
         runs_own = request.fields.mcp_mode in (None, "execute")
-        kept = FilteredToolset(own, lambda name: runs_own and name not in request.own_tools)
+
+        def forbids(name: str) -> bool:
+            return agents.forbids_tool(name, current)
+
+        kept = FilteredToolset(own, lambda name: runs_own and name not in request.own_tools, forbids=forbids)
         self.has_own = bool(kept.specs()) and not request.passes_plainly
         """Whether the gateway's own are offered."""
         mcp = HeldToolset(agents.mcp)
-        run = FilteredToolset(mcp, lambda name: self._mode(name) == "execute")
+        run = FilteredToolset(mcp, lambda name: self._mode(name) == "execute", forbids=forbids)
         self.run_here: Toolset = HeldToolset(JoinedToolsets(run, kept))
         """Those whose calls are answered here."""
-        self._returned = HeldToolset(FilteredToolset(mcp, lambda name: self._mode(name) == "passthrough"))
+        self._returned = HeldToolset(
+            FilteredToolset(mcp, lambda name: self._mode(name) == "passthrough", forbids=forbids)
+        )
         self._agents = agents
-        self._settings = settings
+        self._settings = current.reading.settings
         self._request = request
 
     def is_ours(self, name: str) -> bool:

@@ -77,6 +77,8 @@ class McpToolset:
         """Takes no name of a built-in tool or one of the user's: those are `taken`."""
         self.wanted: WantTool = want_every
         """Which tools the settings leave, from the next request on."""
+        self.permitted: WantTool = want_every
+        """Which of them are offered: not those that every call of which would be denied."""
         self.directory = ToolDirectory(servers, taken)
         self._pins = pins
         self._ways = ways
@@ -121,7 +123,7 @@ class McpToolset:
 
     def offered(self) -> Sequence[PublishedTool]:
         """What may be called now, in the order in which it was offered first."""
-        fitting = [one for one in self.directory.published() if self._is_wanted(one) and not self._refusal_text(one)]
+        fitting = [one for one in self.directory.published() if self._is_offered(one) and not self._refusal_text(one)]
         self._order |= dict.fromkeys(one.name for one in fitting)
         places = {name: place for place, name in enumerate(self._order)}
         return sorted(fitting, key=lambda one: places[one.name])
@@ -134,6 +136,9 @@ class McpToolset:
 
     def _is_wanted(self, one: PublishedTool) -> bool:
         return self.wanted(self.directory.connection(one).server, one.tool, one.names)
+
+    def _is_offered(self, one: PublishedTool) -> bool:
+        return self._is_wanted(one) and self.permitted(self.directory.connection(one).server, one.tool, one.names)
 
     def _refusal_text(self, one: PublishedTool) -> str:
         """Why a tool may not be called; empty if it may."""

@@ -23,7 +23,15 @@ from vibe_jupyter.permissions.rules import ToolLists, lists_under
 from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict
 from vibe_jupyter.protocol import ALLOW_ONCE, Allow, Ask, Decision, Deny, Effect, Level, Resource, Risk
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import FORMER_NAMES, ExploringTool, GradedTool, RenamedTool, Tool
+from vibe_jupyter.tools.contract import (
+    FORMER_NAMES,
+    READING_TOOLS,
+    WITHOUT_EFFECTS,
+    ExploringTool,
+    GradedTool,
+    RenamedTool,
+    Tool,
+)
 
 _SHOWN = ("url", "read")
 REASONS = {
@@ -42,8 +50,10 @@ REASONS = {
 """Why a call asks, in the words of the card."""
 RUN_CELL = "run_cells"
 """The tool whose permission every call needs that runs cells."""
-READING_TOOLS: Final = ("inspect", "read_file", "grep")
-"""What they tell unasked, code may tell that runs where it can have no effects."""
+_ONLY_READS: Final = (
+    'Not run: this agent only reads (safety = "safe"), and {name} may have effects. Nothing can allow it here; say '
+    "what should be changed, so that the user can choose another agent for it."
+)
 _ONLY_IN_SANDBOX: Final = "may only run in the sandbox here, where nothing stays"
 _KEEPABLE: Final = frozenset(
     {("path", "read"), ("path", "write"), ("cell", "write"), ("variable", "read"), ("memory", "write")}
@@ -106,6 +116,8 @@ class RunTerms(NamedTuple):
     """Whether an external client asks, which no option of a run can allow anything."""
     approve_all: bool = False
     """``auto_approve``: what would ask because of its level runs; places, deny lists and ``never`` still hold."""
+    only_reads: bool = False
+    """Whether nothing with effects may run, whatever else is allowed: of an agent with ``safety = "safe"``."""
     bars: Callable[[Sequence[str]], str] | None = None
     """Why a tool that goes by these names cannot be called at this moment of the run, whatever else is allowed; empty
     where it can."""
@@ -262,6 +274,8 @@ class Permissions:
             excepted = listed and name == question.tool
             if level == "never" and not excepted:
                 return Deny(reason=f"The user's settings do not allow the tool {name} (permission = never).")
+            if terms.only_reads and name not in WITHOUT_EFFECTS and level != "sandbox":
+                return Deny(reason=_ONLY_READS.format(name=name))
         if question.command is not None and question.command.verdict == "deny":
             return Deny(reason=f"Not run: {question.command.reason}.")
         if question.lists.deny and (pattern := question.lists.denying(question.places, question.texts)):

@@ -59,6 +59,16 @@ BUILT_IN: Final = frozenset(
     | {"trust_folder", "verify_notebook", "write_file"}
 )
 """Names that mean our own tools, built, to come or gone: another of the name would be allowed by the grants of ours."""
+TASK: Final = "task"
+"""The tool that has sub-agents work: its calls of one answer run at once."""
+READING_TOOLS: Final = ("inspect", "read_file", "grep")
+"""What they tell unasked, code may tell that runs where it can have no effects."""
+WITHOUT_EFFECTS: Final = frozenset(
+    {*READING_TOOLS, "read_notebook", "todo", "ask_user_question", "skill", TASK, "exit_plan_mode"}
+)
+"""Tools that change nothing but the agent's own notes. `task` is one: a sub-agent may do no more than its caller."""
+SANDBOXED: Final = frozenset({"run_code", "bash"})
+"""Tools that have no effects under `permission = "sandbox"`."""
 FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "inspect": ("inspect_variable", "list_variables"),
     "read_notebook": ("read_cell", "read_output"),
@@ -93,10 +103,6 @@ OnAsking = Callable[[bool], None]
 
 def unheard(_waits: bool) -> None:
     """Where nobody looks."""
-
-
-TASK: Final = "task"
-"""The tool that has sub-agents work: its calls of one answer run at once."""
 
 
 class SubagentReport(NamedTuple):
@@ -460,12 +466,22 @@ def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
 class FilteredToolset:
     """A set without the tools the user does not want. Each name is judged once."""
 
-    def __init__(self, tools: Toolset, keep: Callable[[str], bool]) -> None:
+    def __init__(
+        self, tools: Toolset, keep: Callable[[str], bool], *, forbids: Callable[[str], bool] = lambda _name: False
+    ) -> None:
+        """
+        Args:
+            tools: the whole set.
+            keep: whether there is a tool of this name at all.
+            forbids: whether it may never run. Such a tool isn't offered, but a call of it is found, so that the
+                permissions answer it with their reason.
+        """
         self._tools = tools
         self._keep = functools.lru_cache(JUDGED_NAMES)(keep)
+        self._forbids = functools.lru_cache(JUDGED_NAMES)(forbids)
 
     def specs(self) -> Sequence[ToolSpec]:
-        return [spec for spec in self._tools.specs() if self._keep(spec.name)]
+        return [spec for spec in self._tools.specs() if self._keep(spec.name) and not self._forbids(spec.name)]
 
     def find(self, name: str) -> Tool[Any] | None:
         return self._tools.find(name) if self._keep(name) else None
