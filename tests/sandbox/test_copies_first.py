@@ -142,7 +142,7 @@ CASES = [
 @pytest.mark.requirement("notebook.run_code.copy-first")
 @pytest.mark.parametrize(("way", "code"), CASES)
 def test_code_without_keep_changes_nothing_of_the_kernel_whatever_allows_it(
-    kernel: Session, way: str, code: str
+    kernel: LookedAt, way: str, code: str
 ) -> None:
     around, prompt = WAYS[way]
     before = kernel.states[-1]

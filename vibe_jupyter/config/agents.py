@@ -115,9 +115,9 @@ def profile_rules(overrides: SettingNode, safety: Safety) -> ProfileRules:
     An agent that is safe may compute, but only in a copy of the kernel, where nothing stays.
     """
     settings = validate_settings(overrides)
-    levels = settings.levels()
+    levels = dict(settings.levels())
     if safety == "safe" and levels.get(RUN_CODE) != "never":
-        levels = {**levels, RUN_CODE: "sandbox"}
+        levels[RUN_CODE] = "sandbox"
     return ProfileRules(levels, (settings.enabled_tools,) if settings.enabled_tools else (), safety == "safe")
 
 
