@@ -101,17 +101,18 @@ class BuiltInTools:
 
     def _code_tool(self) -> RunCodeTool:
         parts = self._parts
+        missing = MissingNames(parts.host.namespace)
         tool = RunCodeTool(
             parts.main_thread,
             CodeRunner(parts.shell, parts.pump, on_ran=parts.host.secrets.look),
             sees_images=parts.sees_images,
             looks=VariableLooks(parts.host.namespace).of_code,
-            hint=MissingNames(parts.host.namespace).hint,
+            hint=missing.hint,
             drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
         )
-        tool.exploration, tool.outlook = self._exploration, self._outlook
+        tool.exploration, tool.outlook, tool.hint_of_copy = self._exploration, self._outlook, missing.hint_of_copy
         if parts.notebook is not None:
-            tool.row_changes = parts.notebook.rows.lines
+            tool.row_changes, tool.row_counts = parts.notebook.rows.lines, parts.notebook.rows
         return tool
 
     def _make_outlook(self) -> CodeOutlook:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from vibe_jupyter.context.read_ahead import KEPT, earlier_runs
+from vibe_jupyter.files.shown_names import LONGEST_SHOWN
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.frame_operations import (
@@ -30,6 +31,7 @@ from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.replay import Execution, Mark, Replay
 from vibe_jupyter.notebook.staleness import CellStatus, cell_standings
 from vibe_jupyter.protocol import Cell
+from vibe_jupyter.protocol.variable_effects import RowCount
 from vibe_jupyter.variables.adapters import type_name
 from vibe_jupyter.variables.describe import value_fingerprint
 from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
@@ -249,8 +251,12 @@ class RowStep(NamedTuple):
     @property
     def lines(self) -> tuple[str, ...]:
         """Of the frames whose rows are not what they were, for the model and for the step that the user sees."""
-        changed = (one for one in self.changes if one.kind not in ("read", "same"))
-        return tuple(f"rows {'lost' if one.kind == 'lost' else 'changed'}: {one.words}" for one in changed)
+        return tuple(f"rows {'lost' if one.kind == 'lost' else 'changed'}: {one.words}" for one in self.told)
+
+    @property
+    def told(self) -> tuple[RowChange, ...]:
+        """Changes of the frames whose rows are not what they were."""
+        return tuple(one for one in self.changes if one.kind not in ("read", "same"))
 
 
 class RowLedger:
@@ -280,6 +286,24 @@ class RowLedger:
         """What the latest run changed, if it was of this code."""
         latest = self.steps[-1] if self.steps else None
         return latest.lines if latest is not None and latest.source == source else ()
+
+    def counts(self, source: str) -> tuple[RowCount, ...]:
+        """Return the rows that the latest run changed, if it was of this code: what a copy reports of `lines`."""
+        latest = self.steps[-1] if self.steps else None
+        if latest is None or latest.source != source:
+            return ()
+        return tuple(RowCount(one.name, one.source, one.before or 0, one.after) for one in latest.told)
+
+    @staticmethod
+    def lines_of_counts(source: str, counts: Iterable[RowCount]) -> tuple[str, ...]:
+        """Return `lines` of this code by rows counted elsewhere, without frames that it doesn't make."""
+        made = {one.target: one for one in frame_operations(source)}
+        changes = tuple(
+            RowChange(one.name, one.source, one.before, one.after, _short(made[one.name].operations))
+            for one in counts
+            if one.name in made and one.source in ("", *made[one.name].sources)
+        )
+        return RowStep(source, None, None, True, datetime.now(UTC), changes).lines
 
     def _before(self, info: Any) -> None:
         self._running.append((info, self._rows(_WORD.findall(info.raw_cell))))
@@ -347,6 +371,11 @@ def _change(one: FrameOperation, before: Mapping[str, int], after: Mapping[str, 
         return None
     rows = sum(before[name] for name in sources) if main_operations(one.operations) & ADDS else before.get(source)
     return RowChange(one.target, source, rows if source else None, after[one.target], one.operations, one.files)
+
+
+def _short(operations: Iterable[str]) -> tuple[str, ...]:
+    """Without those whose names no sentence has room for."""
+    return tuple(one for one in operations if len(one) <= LONGEST_SHOWN)
 
 
 def _share(before: int, after: int) -> str:

@@ -4,17 +4,33 @@ The words in it that stand in the code, which the model has or wrote, stay, and 
 Each other word, each other number, and what stands in quotes otherwise, is left out.
 """
 
-import builtins
 import re
 from collections.abc import Collection
 from typing import Final
+
+from vibe_jupyter.notebook.known_names import is_loaded_class
 
 _LONGEST: Final = 200
 """Characters of an error's message that are looked at."""
 _WORD: Final = re.compile(r"\w+")
 _PIECES: Final = re.compile(r"""(?P<quoted>'[^']*'|"[^"]*"|`[^`]*`)|(?P<word>\w+)|(?P<rest>[^\w'"`]+|.)""", re.DOTALL)
-_CLASS: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning)")
-"""What classes of errors are called."""
+_LIBRARY_ERRORS_TEXT: Final = """
+AnalysisException ArrowInvalid ArrowKeyError ArrowNotImplementedError ArrowTypeError AttributeConversionError
+BackendError BinderException CatalogException ClientError ColumnNotFoundError CompilationError ComputeError
+ConnectTimeout ConnectionFailure ConstraintException ConvergenceWarning ConversionException
+DataConversionWarning DataError DatabaseError DimensionMismatchError DtypeWarning DuplicateError EmptyDataError
+ExecutionError FitFailedWarning HTTPError HTTPStatusError IndexingError IntCastingNaNError IntegrityError
+InterfaceError InternalError InvalidIndexError InvalidInputException InvalidOperationError JSONDecodeError
+KeyDecodeError LinAlgError MergeError MissingDataError NoDataError NoSuchTableError NotFittedError
+NotSupportedError OperationalError OptionError OutOfBoundsDatetime OutOfBoundsError OutOfBoundsTimedelta
+OutOfMemoryError ParserError ParserException PerfectSeparationError PerformanceWarning ProgrammingError
+Py4JJavaError PySparkException ReadTimeout RequestException SQLAlchemyError SchemaError SchemaFieldNotFoundError
+SettingWithCopyError SettingWithCopyWarning ShapeError StructFieldNotFoundError TypeMismatchError
+UndefinedMetricWarning UndefinedVariableError UnsortedIndexError UnsupportedFunctionCall ValidationError
+XGBoostError
+"""
+_LIBRARY_ERRORS: Final = frozenset(_LIBRARY_ERRORS_TEXT.split())
+"""Errors of libraries that need not be imported here: a cell's saved output names them."""
 _UNNAMED: Final = "an error"
 _LEFT_OUT: Final = "…"
 _PLAIN_WORDS: Final = """
@@ -30,13 +46,14 @@ _PLAIN: Final = frozenset(_PLAIN_WORDS.split())
 
 
 def told_class(name: str, words: Collection[str] = ()) -> str:
-    """The class of an error: one made by code may be called anything, so that only what looks like one is reported.
+    """Return the class of an error if it stands in the code or a library has it; code may call a class as it likes.
 
     Args:
         name: of the class.
         words: of the code.
     """
-    return name if name in words or hasattr(builtins, name) or _CLASS.fullmatch(name) else _UNNAMED
+    is_known = name in words or name in _LIBRARY_ERRORS or is_loaded_class(name, BaseException)
+    return name if is_known else _UNNAMED
 
 
 def told_message(message: str, words: Collection[str]) -> str:

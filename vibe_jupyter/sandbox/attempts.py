@@ -1,4 +1,8 @@
-"""What code in the copy tried that the copy may not, in words. Explains, and protects nothing."""
+"""What code in the copy tried that the copy may not. Explains, and protects nothing.
+
+The copy reports facts (`Attempt`), since the code that runs in it may forge them. The kernel makes the sentence
+(`attempt_words`).
+"""
 
 import errno
 import os
@@ -6,14 +10,17 @@ import socket
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
+from pydantic import StringConstraints
+
+from vibe_jupyter.files.shown_names import shown_name
 from vibe_jupyter.sandbox.overlay import ProjectOverlay
 
 MOST_ATTEMPTS: Final = 20
 """Of one copy that are reported."""
-_LONGEST: Final = 120
-"""Characters of one."""
+_LONGEST: Final = 400
+"""Characters of a path that is reported."""
 _REFUSED: Final = frozenset({errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EFBIG, errno.EBADF})
 """A file that was open before is open for reading in the copy: EBADF."""
 _REFUSED_WORDS: Final = (
@@ -32,8 +39,33 @@ _WRITE_FLAGS: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ENVIRONMENT_LISTED: Final = "vibe_jupyter.environment_listed"
 """An audit event of ours: code looks at all variables of the environment, of which a copy has not all."""
 _LISTED: Final = frozenset({"os.listdir", "os.scandir"})
-_PROGRAM, _NETWORK = "start a program", "use the network"
-_WORDS: Final = {
+_PROGRAM: Final = "start a program"
+_NETWORK: Final = "use the network"
+_MEMORY: Final = "take that much memory"
+_THIS: Final = "do this"
+_SIGNAL: Final = "send a signal to process"
+_ENVIRONMENT: Final = "read the environment variable"
+
+Deed = Literal[
+    "write",
+    "read",
+    "delete",
+    "rename",
+    "make the folder",
+    "link to",
+    "cut",
+    "change the rights of",
+    "change the owner of",
+    "change the time of",
+    "send a signal to process",
+    "read the environment variable",
+    "do this",
+    "start a program",
+    "use the network",
+    "take that much memory",
+    "ask for text to be typed",
+]
+_DEEDS: Final[dict[str, Deed]] = {
     "os.remove": "delete",
     "os.rmdir": "delete",
     "os.rename": "rename",
@@ -44,8 +76,17 @@ _WORDS: Final = {
     "os.chmod": "change the rights of",
     "os.chown": "change the owner of",
     "os.utime": "change the time of",
-    "os.kill": "send a signal to process",
+    "os.kill": _SIGNAL,
 }
+_UNNAMED: Final[dict[Deed, str]] = {
+    "make the folder": "make a folder",
+    _SIGNAL: "send a signal to another process",
+    _ENVIRONMENT: "read a variable of the environment that is withheld from it",
+    _THIS: "do this",
+}
+"""Deeds whose object is not named; those of other deeds are files."""
+_ALONE: Final[frozenset[Deed]] = frozenset({_PROGRAM, _NETWORK, _MEMORY, "ask for text to be typed"})
+"""Deeds without an object."""
 _PLACES: Final = {
     **dict.fromkeys(("open", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"), (0,)),
     **dict.fromkeys(("os.rename", "os.link"), (0, 1)),
@@ -54,11 +95,40 @@ _PLACES: Final = {
 """Which arguments of changes that an overlay takes say where."""
 _FOLDERS_AT: Final = {"os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.rename": 2, "os.link": 2, "os.symlink": 2}
 """From which argument on they name opened folders, -1 for none."""
-_WORDS_ALONE: Final = {
+_DEEDS_ALONE: Final[dict[str, Deed]] = {
     **dict.fromkeys(("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"), _PROGRAM),
     **dict.fromkeys(("socket.__new__", "socket.connect", "socket.getaddrinfo"), _NETWORK),
 }
-_HEARD: Final = frozenset({"open", *_LISTED, *_WORDS, *_WORDS_ALONE})
+_REASONS: Final = frozenset(
+    {*(os.strerror(number).lower() for number in errno.errorcode), *_REFUSED_WORDS, *_WORDS_OF_OVERLAY}
+)
+"""Why the system refused something, where nothing else is known of it."""
+_HEARD: Final = frozenset({"open", *_LISTED, *_DEEDS, *_DEEDS_ALONE})
+
+
+class Attempt(NamedTuple):
+    """One thing that the code tried."""
+
+    deed: Deed
+    object: Annotated[str, StringConstraints(max_length=_LONGEST)] = ""
+    """Path, number of a process, name of a variable or reason of a refusal, as the code may have chosen it."""
+
+
+def attempt_words(attempt: Attempt, *, named: bool = True) -> str:
+    """Return the sentence for one attempt, such as ``write out.csv``; without `named`, ``write a file``."""
+    deed, target = attempt
+    if deed in _ALONE:
+        return deed
+    is_known = True
+    if deed == _SIGNAL:
+        is_known = target.removeprefix("-").isdecimal() and target.isascii()
+    elif deed == _ENVIRONMENT:
+        is_known = target in os.environ
+    elif deed == _THIS:
+        return f"{deed}: {target}" if target in _REASONS else deed
+    if named and is_known and target:
+        return f"{deed} {shown_name(target)}"
+    return _UNNAMED.get(deed, f"{deed} a file")
 
 
 class Attempts:
@@ -70,7 +140,7 @@ class Attempts:
             overlay: where the copy may write; None for nowhere.
         """
         self._overlay = overlay
-        self._said: dict[str, None] = {}
+        self._tried: dict[Attempt, None] = {}
         self._asks_itself = False
         self._wanted_withheld = False
 
@@ -88,33 +158,35 @@ class Attempts:
 
     def _note_withheld(self, name: str) -> None:
         self._wanted_withheld = True
-        self._said[_shortened(f"read the environment variable {name}")] = None
+        self._note(_ENVIRONMENT, name)
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """What was tried, in order, such as ``write out.csv``."""
-        return tuple(self._said)
+    def tried(self) -> tuple[Attempt, ...]:
+        """What was tried, in order."""
+        return tuple(self._tried)
 
-    def refusal(self, error: BaseException | None) -> str:
-        """What the code ended with because it is in the copy, in words; empty where it would have ended anyway."""
+    def refusal(self, error: BaseException | None) -> Attempt | None:
+        """What the code ended with because it is in the copy; None where it would have ended anyway."""
         if error is None:
-            return ""
+            return None
         chain = list(_with_causes(error))
         if any(isinstance(one, MemoryError) for one in chain):
-            return "take that much memory"
+            return Attempt(_MEMORY)
         system_errors = [one for one in chain if isinstance(one, OSError)]
         refused = (
             any(one.errno in self._refused_numbers for one in system_errors)
-            or (self._said and system_errors)
+            or (self._tried and system_errors)
             or self._wanted_withheld
         )
         text = str(error)
-        if not refused and not any(words in text for words in self._refused_words):
-            return ""
-        said = next(reversed(self._said), "")
+        phrase = next((words for words in self._refused_words if words in text), "")
+        if not refused and not phrase:
+            return None
+        if self._tried:
+            return next(reversed(self._tried))
         paths = [one.filename for one in system_errors if isinstance(one.filename, str | bytes)]
-        words = next((one.strerror.lower() for one in system_errors if one.strerror), text)
-        return said or (_shortened(f"read {_name(paths[0])}") if paths else _shortened(f"do this: {words}"))
+        reason = next((one.strerror.lower() for one in system_errors if one.strerror), phrase)
+        return Attempt("read", _name(paths[0])) if paths else Attempt(_THIS, reason[:_LONGEST])
 
     @property
     def _refused_numbers(self) -> frozenset[int]:
@@ -127,21 +199,24 @@ class Attempts:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _HEARD:  # nearly all: each `id` is one
             return
-        if len(self._said) >= MOST_ATTEMPTS or self._asks_itself or self._is_taken(event, arguments):
+        if len(self._tried) >= MOST_ATTEMPTS or self._asks_itself or self._is_taken(event, arguments):
             return
         if event == "open":
             path, _, flags = arguments
             if isinstance(flags, int) and flags & _WRITE_FLAGS:
-                self._said[_shortened(f"write {_name(path)}")] = None
+                self._note("write", _name(path))
             elif self._may_not_read(path):
-                self._said[_shortened(f"read {_name(path)}")] = None
+                self._note("read", _name(path))
         elif event in _LISTED:
             if self._may_not_read(arguments[0]):
-                self._said[_shortened(f"read {_name(arguments[0])}")] = None
-        elif event in _WORDS_ALONE and not _is_own_pair(event, arguments):
-            self._said[_WORDS_ALONE[event]] = None
-        elif event in _WORDS and not (event == "os.mkdir" and os.path.isdir(arguments[0])):
-            self._said[_shortened(f"{_WORDS[event]} {_place(event, arguments)}")] = None
+                self._note("read", _name(arguments[0]))
+        elif event in _DEEDS_ALONE and not _is_own_pair(event, arguments):
+            self._note(_DEEDS_ALONE[event])
+        elif event in _DEEDS and not (event == "os.mkdir" and os.path.isdir(arguments[0])):
+            self._note(_DEEDS[event], _place(event, arguments))
+
+    def _note(self, deed: Deed, target: str = "") -> None:
+        self._tried[Attempt(deed, target)] = None
 
     def _is_taken(self, event: str, arguments: tuple[Any, ...]) -> bool:
         """Whether it is a change of files that the overlay takes."""
@@ -216,11 +291,7 @@ def _place(event: str, arguments: tuple[Any, ...]) -> str:
 
 
 def _name(value: object) -> str:
-    if isinstance(value, bytes):
-        return os.fsdecode(value)
-    return value if type(value) is str else str(value) if type(value) is int else type(value).__name__
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    text = os.fsdecode(value) if isinstance(value, bytes) else value
+    name = text if type(text) is str else str(value) if type(value) is int else type(value).__name__
+    name = name.encode("utf-8", "backslashreplace").decode("utf-8")  # names that are no UTF-8 can't be reported as JSON
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"

@@ -4,8 +4,11 @@ import difflib
 import os
 import stat
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
+from pydantic import StringConstraints
+
+from vibe_jupyter.protocol.variable_effects import Count
 from vibe_jupyter.sandbox.overlay import ProjectOverlay
 
 MOST_CHANGES: Final = 200
@@ -14,6 +17,8 @@ _LARGEST_TEXT: Final = 16 << 20
 """Bytes of a file whose lines are counted."""
 _MOST_COMPARED: Final = 2_000
 """Lines of a file whose changed lines are counted, before and after together."""
+_LONGEST_PATH: Final = 4_096
+"""Characters, as many as Linux takes."""
 _CHUNK: Final = 1 << 16
 _BY_HABIT: Final = frozenset({"__pycache__"})
 """Folders that Python itself writes to."""
@@ -25,14 +30,14 @@ class FileChange(NamedTuple):
     """Of one file or folder."""
 
     deed: Deed
-    path: str
+    path: Annotated[str, StringConstraints(max_length=_LONGEST_PATH)]
     """Within the project."""
-    size: int = 0
+    size: Count = 0
     """Bytes, afterwards."""
-    lines: int | None = None
+    lines: Count | None = None
     """Of a text, afterwards; None of other files."""
-    added: int = 0
-    removed: int = 0
+    added: Count = 0
+    removed: Count = 0
     """Lines of a text that was changed, where they were compared."""
 
 

@@ -22,12 +22,12 @@ MOST_REPORTED: Final = 32 << 20
 """Bytes of a copy's report."""
 _LOOK_SECONDS: Final = 0.25
 """Between two looks at the memory and the threads of a copy."""
-_DONE, _NOT_DONE = b"+", b"-"
+_CONFINED, _NOT_CONFINED = b"+", b"-"
+"""First byte of a report. The copy writes it before any code runs, so that code can't forge it."""
 
 Work = Callable[[Confined], bytes]
 """What a copy does, with what it is left with; what it returns is the report."""
 Ending = Literal["done", "not confined", "time", "memory", "too much", "stalled", "died"]
-_SAID: Final[dict[bytes, Ending]] = {_DONE: "done", _NOT_DONE: "not confined"}
 
 
 class CopyReport(NamedTuple):
@@ -35,7 +35,7 @@ class CopyReport(NamedTuple):
 
     ending: Ending
     data: bytes = b""
-    """What `Work` returned; in words why not, where it could not be confined."""
+    """What `Work` returned, or what the code wrote in its place; why not, where the copy could not be confined."""
     cpu_seconds: float = 0.0
 
 
@@ -91,7 +91,9 @@ class ForkedCopy:
             self.end()
         if ending is not None:
             return CopyReport(ending, cpu_seconds=self._cpu_seconds)
-        return CopyReport(_SAID.get(bytes(data[:1]), "died"), bytes(data[1:]), self._cpu_seconds)
+        first, rest = bytes(data[:1]), bytes(data[1:])
+        ending = "not confined" if first == _NOT_CONFINED else "done" if first == _CONFINED and rest else "died"
+        return CopyReport(ending, rest, self._cpu_seconds)
 
     def end(self) -> None:
         """Kill it and take it off the system's list. Callable from any thread, and again."""
@@ -157,10 +159,11 @@ def _be_the_copy(work: Work, confinement: Confinement, parent: int, report: int)
         try:
             confined = confine(confinement, parent, report)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the copy must not go on
-            _write_all(report, _NOT_DONE + f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
+            _write_all(report, _NOT_CONFINED + f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
             os._exit(1)
+        _write_all(report, _CONFINED)
         gc.disable()  # it would run finalisers of the parent's objects, and write on every page
-        _write_all(report, _DONE + work(confined))
+        _write_all(report, work(confined))
     finally:
         os._exit(0)
 

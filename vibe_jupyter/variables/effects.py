@@ -1,12 +1,20 @@
-"""What code did to the variables, a line for each: compared bit for bit where the code can reach them."""
+"""What code did to the variables: compared bit for bit where the code can reach them."""
 
 import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from vibe_jupyter.variables.describe import value_line
-from vibe_jupyter.variables.frame_changes import FrameShape, change_words, frame_shape
+from vibe_jupyter.protocol.variable_effects import (
+    LONGEST_LOOK,
+    LONGEST_NAME,
+    MOST_COLUMNS,
+    FrameShape,
+    ValueLook,
+    VariableEffect,
+)
+from vibe_jupyter.variables.describe import value_kind, value_line
+from vibe_jupyter.variables.frame_changes import frame_shape
 from vibe_jupyter.variables.kept import KeptVariables, VariableLooks
 
 TIME_LIMIT: Final = 0.05
@@ -23,7 +31,7 @@ class VariableEffects:
         self._kept = KeptVariables(namespace, {}, compared=math.inf)
         self._looks = VariableLooks(namespace)
         self._before: dict[str, object] = {}
-        self._lines: dict[str, str] = {}
+        self._lines: dict[str, ValueLook] = {}
         self._shapes: dict[str, FrameShape] = {}
         self._marks: Mapping[str, object] = {}
 
@@ -37,12 +45,12 @@ class VariableEffects:
         for name in dict.fromkeys((*(name for name in namespace if name in code), *namespace)):
             if time.monotonic() > until:
                 break
-            self._lines[name] = value_line(namespace[name])
-            if (shape := frame_shape(namespace[name])) is not None:
+            self._lines[name] = _look(namespace[name])
+            if (shape := _shape(namespace[name])) is not None:
                 self._shapes[name] = shape
 
-    def after_code(self, code: str) -> list[str]:
-        """What is different now; last, of which of those that the code may have changed that cannot be told."""
+    def after_code(self, code: str) -> list[VariableEffect]:
+        """Return what is different now; last, variables that the code may have changed and that can't be compared."""
         now = self._namespace()
         marks = self._looks.of_code(code)
         looks_different = [name for name in self._marks if name in marks and self._marks[name] != marks[name]]
@@ -51,24 +59,34 @@ class VariableEffects:
         aliases = [
             name for name, value in now.items() if name in self._before and any(value is one for one in in_place)
         ]
-        lines = [self._line(name, now) for name in dict.fromkeys((*changed, *aliases))]
-        told = list(filter(None, lines))
+        effects = [self._effect(name, now) for name in dict.fromkeys((*changed, *aliases))]
+        found = [effect for effect in effects if effect is not None]
         unknown = [name for name in self._kept.lost if name in now]
-        return [*told, f"{', '.join(unknown)}: not compared"] if told and unknown else told
+        return [*found, *(VariableEffect(name, "not compared") for name in unknown)] if found else []
 
-    def _line(self, name: str, now: Mapping[str, object]) -> str:
+    def _effect(self, name: str, now: Mapping[str, object]) -> VariableEffect | None:
+        """None for an imported module, which changes nothing."""
         if name not in now:
-            return f"{name}: removed"
-        is_new, shape = name not in self._before, frame_shape(now[name])
-        if shape is not None and (is_new or name in self._shapes):
-            return f"{name}: {_frame_words(None if is_new else self._shapes[name], shape)}"
-        before, line = self._lines.get(name), value_line(now[name])
-        if is_new:
-            return "" if line.startswith(_MODULE) else f"{name}: new, {line}"
-        return f"{name}: {before} → {line}" if before is not None and before != line else f"{name}: changed, {line}"
+            return VariableEffect(name, "removed")
+        after, shape = _look(now[name]), _shape(now[name])
+        if name not in self._before:
+            new = VariableEffect(name, "new", None, after, None, shape)
+            return None if after.line.startswith(_MODULE) else new
+        return VariableEffect(name, "changed", self._lines.get(name), after, self._shapes.get(name), shape)
 
 
-def _frame_words(before: FrameShape | None, after: FrameShape) -> str:
-    if before is None:
-        return f"new, {after.extent}"
-    return change_words(before, after) or f"other values, {after.extent}"
+def _look(value: object) -> ValueLook:
+    line = value_line(value)
+    return ValueLook(
+        value_kind(value)[:LONGEST_NAME], line if len(line) <= LONGEST_LOOK else f"{line[: LONGEST_LOOK - 1]}…"
+    )
+
+
+def _shape(value: object) -> FrameShape | None:
+    """The shape within the bounds of a report."""
+    shape = frame_shape(value)
+    if shape is None:
+        return None
+    types = list(shape.types.items())[:MOST_COLUMNS]
+    known = {label: kind for label, kind in types if len(label) <= LONGEST_LOOK and len(kind) <= LONGEST_LOOK}
+    return shape._replace(kind=shape.kind[:LONGEST_NAME], types=known)

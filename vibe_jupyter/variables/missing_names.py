@@ -17,6 +17,7 @@ _MISSING: Final[Mapping[str, re.Pattern[str]]] = {
     "AttributeError": re.compile(r".* has no attribute '(\w{1,100})'"),
 }
 """Class of an error to its message, with what is missing."""
+_ROOT: Final = re.compile(r"[.\[(]")
 _PATHS: Final = 50
 """Places in the code that are looked at."""
 
@@ -27,12 +28,17 @@ class MissingNames:
     def __init__(self, namespace: Callable[[], Mapping[str, object]]) -> None:
         self._namespace = namespace
 
-    def hint(self, code: str, error: RaisedError) -> str:
+    def hint_of_copy(self, code: str, error: RaisedError) -> str:
+        """Return `hint` for code that ran in a copy of the kernel, without the variables that it binds there."""
+        return self.hint(code, error, in_copy=True)
+
+    def hint(self, code: str, error: RaisedError, *, in_copy: bool = False) -> str:
         """What is near the thing that was missing, or what there is; empty where nobody can tell.
 
         Args:
             code: that raised the error.
             error: as it was raised.
+            in_copy: whether it ran in a copy of this kernel.
         """
         pattern = _MISSING.get(error.name)
         found = pattern.fullmatch(error.message) if pattern is not None else None
@@ -43,10 +49,20 @@ class MissingNames:
         except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
             return ""
         namespace = self._namespace()
+        unseen = _bound_by(tree) if in_copy else frozenset[str]()
         for _, path in zip(range(_PATHS), _paths_to(found[1], tree, namespace), strict=False):
+            if _ROOT.split(path, maxsplit=1)[0] in unseen:
+                continue
             if text := _what_is_wrong(namespace, path):
                 return text
         return ""
+
+
+def _bound_by(tree: ast.AST) -> frozenset[str]:
+    """Names that code binds."""
+    return frozenset(
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    )
 
 
 def _paths_to(missing: str, tree: ast.AST, namespace: Mapping[str, object]) -> Iterator[str]:

@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import unescape
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from vibe_jupyter.errors import NothingDone
@@ -76,7 +76,7 @@ def status_line(result: ExecutionResult, limit: float | None) -> str:
             return f"ok in {result.seconds:.1f} s"
         case "error":
             error = result.error
-            return f"error: {error.name}: {_first_line(error.message)}" if error is not None else "error"
+            return f"error: {error.name}: {_first_line(error.message)}".removesuffix(": ") if error else "error"
         case "timeout":
             return f"timeout after {limit:g} s"
         case "interrupted":
@@ -219,20 +219,34 @@ def _first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0][:200]
 
 
-def names_line(result: ExecutionResult, note: str = "") -> str:
+class OtherNames(NamedTuple):
+    """Counts of names that aren't said."""
+
+    created: int = 0
+    changed: int = 0
+
+
+NO_OTHERS: Final = OtherNames()
+
+
+def names_line(result: ExecutionResult, note: str = "", others: OtherNames = NO_OTHERS) -> str:
     """Names the code bound."""
     lines = [
-        f"names {what}: {shortened_names(names)}{note}"
-        for what, names in (("created", result.names_created), ("changed", result.names_changed))
-        if names
+        f"names {what}: {shortened_names(names, more)}{note}"
+        for what, names, more in (
+            ("created", result.names_created, others.created),
+            ("changed", result.names_changed, others.changed),
+        )
+        if names or more
     ]
     return "\n".join(lines)
 
 
-def shortened_names(names: Sequence[str]) -> str:
-    """The first of them, and how many others there are."""
+def shortened_names(names: Sequence[str], others: int = 0) -> str:
+    """The first of them, and how many others there are; `others` are those of which no name is known."""
     more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    shown = ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return " and ".join(filter(None, (shown, f"{others:,} that the code doesn't name" if others else "")))
 
 
 def must_be_no_prompt(what: str, *sources: str) -> None:

@@ -1,11 +1,12 @@
-"""Code that only looks, run in a copy of the kernel where it can have no effects, without asking."""
+"""Code that only looks, run in a copy of the kernel where it can have no effects, without asking.
+
+A copy is read, never believed: see `copy_report.py`.
+"""
 
 import asyncio
 import re
 import time
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -19,8 +20,19 @@ from vibe_jupyter.kernel.copied_shell import cut_off_shell
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.notebook.known_names import KnownNames
+from vibe_jupyter.notebook.tools.copied_outputs import PICTURES
+from vibe_jupyter.notebook.tools.copy_report import (
+    MOST_NAMES,
+    CopiedRun,
+    ReportedNames,
+    ReportedRun,
+    checked_run,
+    reported_error,
+)
 from vibe_jupyter.protocol import ExecutionResult
-from vibe_jupyter.protocol.messages import Value
+from vibe_jupyter.protocol.variable_effects import LONGEST_NAME, RowCount, VariableEffect
+from vibe_jupyter.sandbox.attempts import Attempt
 from vibe_jupyter.sandbox.availability import memory_budget, process_refusal
 from vibe_jupyter.sandbox.confinement import Confined, Confinement
 from vibe_jupyter.sandbox.file_changes import FileChange, TooManyChanges, file_changes
@@ -36,8 +48,8 @@ _STARTS_PROGRAMS: Final = re.compile(
     r"run_(?:cell|line)_magic\('(?:bash|sh|script|system|sx|!|pip|conda|mamba|uv|perl|ruby|javascript|cmd)'"
 )
 _LINE_MAGIC: Final = re.compile(r"get_ipython\(\)\.run_line_magic\('([^']+)'")
-_PICTURES: Final = {"image/png": b"\x89PNG\r\n", "image/jpeg": b"\xff\xd8\xff"}
-"""What is shown of a copy's outputs, and how it begins: nothing that a page runs."""
+_LARGE_REPORT: Final = 1 << 20
+"""Bytes of a report from which on it is read beside the event loop."""
 _ENDINGS: Final = {
     "memory": "it needs more memory than a copy of the kernel may have",
     "too much": "its output is too large for a copy of the kernel",
@@ -46,43 +58,20 @@ _ENDINGS: Final = {
 }
 
 
-class CopiedRun(Value):
-    """What came of code in a copy, as the copy says."""
-
-    result: ExecutionResult
-    changed: tuple[str, ...] = ()
-    """Names of objects that were changed in place, in the copy."""
-    hint: str = ""
-    effects: tuple[str, ...] = ()
-    """What it would change, a line for each variable; only of a trial."""
-    may_differ: bool = False
-    """Whether it may go another way in the kernel; only of a trial."""
-    rows: tuple[str, ...] = ()
-    """See `CodeRun`."""
-    refused: str = ""
-    """What it failed for that a copy may not do; empty where it would have ended so anyway."""
-    attempts: tuple[str, ...] = ()
-    """What it tried in vain."""
-    files: tuple[FileChange, ...] | None = ()
-    """What it did to files that were its own; None where that cannot be told."""
-    secrets: dict[str, str] = {}
-    """Values that the code bound to names which call them secret."""
-    cpu_seconds: float = 0.0
-
-
 class CodeRun(NamedTuple):
-    """What came of code."""
+    """What came of code, in the kernel or in a copy."""
 
     result: ExecutionResult
     changed: tuple[str, ...]
     """Names of objects that were changed in place."""
     hint: str
-    effects: tuple[str, ...] = ()
-    """What it changed, a line for each variable; only of a trial."""
+    """What is near a missing name; only of a run in the kernel."""
+    effects: tuple[VariableEffect, ...] = ()
+    """What it changed; only of a trial."""
     may_differ: bool = False
     """Whether it may go another way in the kernel; only of a trial."""
-    rows: tuple[str, ...] = ()
-    """What became of the rows of frames, a line for each."""
+    rows: tuple[RowCount, ...] = ()
+    """What became of the rows of frames; only of a copy."""
 
 
 @dataclass(frozen=True)
@@ -166,17 +155,17 @@ class CodeExploration:
         )
         began = time.monotonic()
         try:
-            report = await self._report_of_copy(execute, confinement, context, formats=not trial)
+            report, names = await self._report_of_copy(code, execute, confinement, context, formats=not trial)
         except OSError as error:
             return NotExplored(f"no copy of the kernel can be made: {error}")
         if report.ending == "time":
-            return CopiedRun(result=_timed_out(began), cpu_seconds=report.cpu_seconds)
+            return CopiedRun(_timed_out(began), names, cpu_seconds=report.cpu_seconds)
         if report.ending == "not confined":
             self._writes = self._writes and not writes
             return NotExplored(f"no copy of the kernel can be made: {report.data.decode('utf-8', 'replace')}")
         if report.ending != "done":
             return NotExplored(_ENDINGS[report.ending], is_harmful=report.ending == "died")
-        return self._understood(report)
+        return await self._understood(report, names, schema_only=context.schema_only)
 
     def _starts_programs(self, code: str) -> bool:
         """Whether code does, by a command or a magic of IPython's: `%ls` is one as well."""
@@ -187,11 +176,11 @@ class CodeExploration:
         """Show in the cell what a copy drew, as code shows it that runs in the kernel.
 
         Args:
-            outputs: of the copy.
+            outputs: of the copy, checked.
             call_id: of the call that had it made.
         """
         bundles = [cast(dict[str, JsonValue], output.get("data") or {}) for output in outputs]
-        pictures = [{mime: data[mime]} for data in bundles for mime in _PICTURES if _is_picture(mime, data.get(mime))]
+        pictures = [{mime: data[mime]} for data in bundles for mime in PICTURES if mime in data]
         if pictures:
             await self._main_thread.call(lambda: self._publish(pictures, call_id), raises=False)
 
@@ -202,28 +191,29 @@ class CodeExploration:
 
     async def _report_of_copy(
         self,
+        code: str,
         execute: Callable[[CodeRunner], CodeRun],
         confinement: Confinement,
         context: ToolContext,
         *,
         formats: bool,
-    ) -> CopyReport:
+    ) -> tuple[CopyReport, KnownNames]:
         def work(confined: Confined) -> bytes:
             cut_off_shell(self._shell, formats=formats)
-            return self._run_in_copy(execute, confined).model_dump_json().encode("utf-8", "replace")
+            return self._run_in_copy(execute, confined).as_bytes()
 
-        def fork() -> ForkedCopy:
+        def fork() -> tuple[ForkedCopy, KnownNames]:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            return ForkedCopy(work, confinement)
+            return ForkedCopy(work, confinement), KnownNames(code, frozenset(self._shell.user_ns))
 
         try:
-            copy = await self._main_thread.call(fork, raises=False)
+            copy, names = await self._main_thread.call(fork, raises=False)
         except NotebookError as error:
             raise ToolError(f"Not run to its end: {error}") from error
-        return await copy.report()
+        return await copy.report(), names
 
-    def _run_in_copy(self, execute: Callable[[CodeRunner], CodeRun], confined: Confined) -> CopiedRun:
+    def _run_in_copy(self, execute: Callable[[CodeRunner], CodeRun], confined: Confined) -> ReportedRun:
         known = set(self._secrets.found())
         found: dict[str, str] = {}
 
@@ -236,36 +226,37 @@ class CodeExploration:
         error = outcome.error_before_exec or outcome.error_in_exec if ran.result.status == "error" else None
         refused = confined.attempts.refusal(error)
         if isinstance(error, StdinNotImplementedError):
-            refused = "ask for text to be typed"
-        return CopiedRun(
-            result=ran.result,
-            changed=ran.changed,
-            hint=ran.hint,
-            effects=ran.effects,
+            refused = Attempt("ask for text to be typed")
+        return ReportedRun(
+            status=ran.result.status,
+            seconds=ran.result.seconds,
+            outputs=ran.result.outputs,
+            error=reported_error(ran.result.error),
+            created=ReportedNames.of(ran.result.names_created),
+            rebound=ReportedNames.of(ran.result.names_changed),
+            in_place=ReportedNames.of(ran.changed),
+            effects=(effects := tuple(one for one in ran.effects if len(one.name) <= LONGEST_NAME)[:MOST_NAMES]),
+            more_effects=len(ran.effects) - len(effects),
             may_differ=ran.may_differ,
-            rows=ran.rows,
-            refused=refused and f"a copy of the kernel may not {refused}",
-            attempts=confined.attempts.words,
+            rows=ran.rows[:MOST_NAMES],
+            refused=refused,
+            attempts=confined.attempts.tried,
             files=_changed_files(confined),
             secrets=found,
         )
 
-    def _understood(self, report: CopyReport) -> CopiedRun | NotExplored:
+    async def _understood(self, report: CopyReport, names: KnownNames, *, schema_only: bool) -> CopiedRun | NotExplored:
+        is_large = len(report.data) > _LARGE_REPORT
         try:
-            ran = CopiedRun.model_validate_json(report.data)
+            ran = await asyncio.to_thread(_read, report.data) if is_large else _read(report.data)
         except ValidationError:  # the code wrote into the report
             return NotExplored(_ENDINGS["died"], is_harmful=True)
         self._secrets.learn(ran.secrets)
-        return ran.model_copy(update={"cpu_seconds": report.cpu_seconds})
+        return checked_run(ran, names, report.cpu_seconds, schema_only=schema_only)
 
 
-def _is_picture(mime: str, data: object) -> bool:
-    """Whether it is one: with anything else under its name, the notebook is no longer valid, and no export reads it."""
-    if not isinstance(data, str):
-        return False
-    with suppress(ValueError):
-        return b64decode("".join(data.split()), validate=True).startswith(_PICTURES[mime])
-    return False
+def _read(data: bytes) -> ReportedRun:
+    return ReportedRun.model_validate_json(data)
 
 
 def _changed_files(confined: Confined) -> tuple[FileChange, ...] | None:

@@ -12,10 +12,11 @@ from typing import Final, Protocol
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.kernel.execution import CodeRunner
-from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, CopiedRun
-from vibe_jupyter.sandbox.file_changes import FileChange
+from vibe_jupyter.notebook.tools.copy_report import CopiedRun
+from vibe_jupyter.notebook.tools.effect_words import EffectWords
+from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
+from vibe_jupyter.protocol.variable_effects import VariableEffect
 from vibe_jupyter.sandbox.signs import Signs
 from vibe_jupyter.tools.contract import ToolContext
 
@@ -32,8 +33,8 @@ class EffectsOfCode(Protocol):
         """Keep how they are."""
         ...
 
-    def after_code(self, code: str) -> Sequence[str]:
-        """What is different now, a line for each variable."""
+    def after_code(self, code: str) -> Sequence[VariableEffect]:
+        """What is different now."""
         ...
 
 
@@ -59,7 +60,7 @@ class CodeForesight:
         if first.attempts or first.refused:
             return await self._words_of_writing(code, until, context) or _tried_words(first.attempts)
         second = await self._trial(code, until, context)
-        return _effect_words(_common_effects(first, second))
+        return _effect_words(first, second, schema_only=context.schema_only)
 
     async def _words_of_writing(self, code: str, until: float, context: ToolContext) -> str:
         """The same where it may write, or what it wants more than that; empty where that cannot be told."""
@@ -68,7 +69,8 @@ class CodeForesight:
             return ""
         if first.attempts or first.refused:
             return _tried_words(first.attempts)
-        return _effect_words(_common_effects(first, await self._trial(code, until, context, writes=True)))
+        second = await self._trial(code, until, context, writes=True)
+        return _effect_words(first, second, schema_only=context.schema_only)
 
     async def _trial(self, code: str, until: float, context: ToolContext, *, writes: bool = False) -> CopiedRun | None:
         """None where it did not come to an end of its own in time."""
@@ -89,44 +91,30 @@ class CodeForesight:
         effects.before_code(code)
         with signs.watching():
             result = runner.run(code, keep=True, timeout=seconds, on_output=lambda _: None)
-        lines = list(effects.after_code(code))
-        if result.error is not None:
-            lines.append(f"raises {result.error.name}")
-        return CodeRun(result, (), "", tuple(lines), may_differ=signs.seen)
+        changed = tuple(effects.after_code(code))
+        return CodeRun(result.model_copy(update={"outputs": ()}), (), "", changed, may_differ=signs.seen)
 
 
-def _common_effects(first: CopiedRun, second: CopiedRun | None) -> Sequence[str]:
-    """Of both runs; empty where they differ, or where it cannot be told."""
-    if second is None or first.effects != second.effects or first.files != second.files or first.files is None:
-        return ()
-    deeds = list(map(_deed_words, first.files))
-    more = f" and {len(deeds) - _SHOWN} more" if len(deeds) > _SHOWN else ""
-    return (*([f"would {', '.join(deeds[:_SHOWN])}{more}"] if deeds else []), *first.effects)
-
-
-def _deed_words(change: FileChange) -> str:
-    """Such as ``write out.csv (1.2 kB, 20 lines)``."""
-    if change.deed not in ("write", "change"):
-        return f"{change.deed} {change.path}"
-    if change.added or change.removed:
-        parts = (f"+{change.added}" if change.added else "", f"−{change.removed}" if change.removed else "")
-        noun = "line" if change.added + change.removed == 1 else "lines"
-        return f"{change.deed} {change.path} ({' '.join(filter(None, parts))} {noun})"
-    if change.size == 0:
-        return f"{change.deed} {change.path} (empty)"
-    lines = "" if change.lines is None else f", {_counted(change.lines, 'line')}"
-    return f"{change.deed} {change.path} ({bytes_text(change.size)}{lines})"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _effect_words(effects: Sequence[str]) -> str:
-    if not effects:
+def _effect_words(first: CopiedRun, second: CopiedRun | None, *, schema_only: bool) -> str:
+    """The effects of both runs in a line; empty where they differ, or where it cannot be told."""
+    if second is None or first.files is None or _facts(first) != _facts(second):
         return ""
-    more = f"; and {len(effects) - _SHOWN} more" if len(effects) > _SHOWN else ""
-    return f"in a trial run: {'; '.join(effects[:_SHOWN])}{more}"
+    words = EffectWords(first.names, schema_only)
+    variables, others = words.variables(first.effects)
+    error = first.result.error
+    raises = [f"raises {error.name}"] if error is not None else []
+    lines = [*words.files(first.files, _SHOWN), *variables, *raises]
+    more = max(0, len(lines) - _SHOWN) + others + first.more_effects
+    if not lines and not more:
+        return ""
+    parts = [*lines[:_SHOWN], *([f"and {more} more" if lines else f"{more} variables change"] if more else [])]
+    return f"in a trial run: {'; '.join(parts)}"
+
+
+def _facts(run: CopiedRun) -> object:
+    """What two runs of the same code have in common."""
+    error = run.result.error
+    return run.effects, run.more_effects, run.files, error.name if error is not None else ""
 
 
 def _tried_words(attempts: Sequence[str]) -> str:

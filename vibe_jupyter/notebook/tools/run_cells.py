@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -20,7 +20,9 @@ from vibe_jupyter.notebook.code_syntax import syntax_fault
 from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.notebook.tools.cell_report import (
+    NO_OTHERS,
     ImageLabels,
+    OtherNames,
     cell_number,
     headline_words,
     is_text,
@@ -32,6 +34,8 @@ from vibe_jupyter.notebook.tools.cell_report import (
     shortened_names,
     status_line,
 )
+from vibe_jupyter.notebook.tools.copied_outputs import MOST_PICTURE_BYTES, MOST_PICTURES
+from vibe_jupyter.notebook.tools.copy_report import CopiedRun
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
 from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs, told_outputs
@@ -48,6 +52,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
+from vibe_jupyter.protocol.variable_effects import RowCount
 from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, WithoutValues, lost_words, unheard
 
 _SHOWN_TEXT: Final = 100_000
@@ -86,6 +91,18 @@ HintAtMissing = Callable[[str, RaisedError], str]
 def no_hint(_code: str, _error: RaisedError) -> str:
     """Where nobody looks."""
     return ""
+
+
+class RowCounts(Protocol):
+    """Rows of frames that code changed: counted in a copy of the kernel, put in words here."""
+
+    def counts(self, source: str) -> Sequence[RowCount]:
+        """Return what the latest run changed, if it was of this code. In the copy."""
+        ...
+
+    def lines_of_counts(self, source: str, counts: Sequence[RowCount]) -> Sequence[str]:
+        """Return a line for each."""
+        ...
 
 
 def unheard_output(_text: str) -> None:
@@ -177,6 +194,9 @@ class RunCodeTool:
         self.outlook: CodeOutlook | None = None
         """Says in advance what code would change; None where nobody can."""
         self.row_changes: RowChanges = no_row_changes
+        self.row_counts: RowCounts | None = None
+        """Counts rows in copies; None where nobody does."""
+        self.hint_of_copy: HintAtMissing = no_hint
 
     def headline(self, args: RunCodeArgs) -> Headline:
         return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
@@ -212,19 +232,22 @@ class RunCodeTool:
         """Run it on the main thread; `why_here` says why a copy would not do, if one was tried."""
         waiting = WaitingTime(context.waits)
 
-        def execute() -> CodeRun:
+        def execute() -> tuple[CodeRun, Sequence[str]]:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            return self._execute(
+            ran = self._execute(
                 args,
                 self._runner,
                 context.progress,
                 waiting,
                 lambda: self._main_thread.note_outputs(context.call_id),
             )
+            error = ran.result.error
+            hint = self._hint(args.code, error) if error is not None and not context.schema_only else ""
+            return ran._replace(hint=hint), self.row_changes(args.code)
 
         try:
-            ran = await self._main_thread.call(execute)
+            ran, rows = await self._main_thread.call(execute)
         except NotebookError as error:
             raise ToolError(f"Not run to its end: {error}") from error
         status = ""
@@ -234,9 +257,8 @@ class RunCodeTool:
             status += ", in the kernel" if context.schema_only else f", in the kernel: {why_here}"
         changed = _changed_text(ran.changed)
         changed += _STAYS if changed and not args.keep else ""
-        notes = ("" if context.schema_only else ran.hint, changed, *ran.rows)
-        after = "" if args.keep else _TAKEN_BACK
-        return await self._code_result(args, ran.result, status, after, notes, schema_only=context.schema_only)
+        told = _ToldRun(ran.result, status, "" if args.keep else _TAKEN_BACK, (ran.hint, changed, *rows))
+        return await self._code_result(args, told, schema_only=context.schema_only)
 
     def can_explore(self, args: RunCodeArgs) -> bool:
         """What is to stay cannot stay in a copy."""
@@ -246,19 +268,35 @@ class RunCodeTool:
         """Run it in a copy of the kernel."""
         must_be_no_prompt("this code", args.code)
         assert self.exploration is not None
-        ran = await self.exploration.run(args.code, args.timeout, context, lambda runner: self._execute(args, runner))
+        ran = await self.exploration.run(args.code, args.timeout, context, lambda runner: self._in_copy(args, runner))
         if isinstance(ran, NotExplored):
             return ran
-        tried = f"not allowed in the copy: {', '.join(ran.attempts)}" if ran.attempts else ""
-        changed = f"{_changed_text(ran.changed)}{_ONLY_IN_COPY}" if ran.changed else ""
-        schema_only = context.schema_only
-        notes = (changed, *ran.rows) if schema_only else (ran.hint, changed, *ran.rows, tried)
         await self.exploration.show_pictures(ran.result.outputs, context.call_id)
-        told = await self._code_result(args, ran.result, f", {_IN_COPY}", _ONLY_IN_COPY, notes, schema_only=schema_only)
-        in_copy = {"in_copy": True, "cpu_seconds": round(ran.cpu_seconds, 3), "attempts": list(ran.attempts)}
-        return told.model_copy(
-            update={"summary": f"{told.summary}, {_IN_YOUR_COPY}", "details": {**told.details, **in_copy}}
+        others = OtherNames(ran.other_created, ran.other_rebound)
+        told = _ToldRun(
+            ran.result if context.schema_only else _with_error_in_outputs(ran.result),
+            *(f", {_IN_COPY}", _ONLY_IN_COPY, await self._notes_of_copy(args, ran, schema_only=context.schema_only)),
+            others,
         )
+        result = await self._code_result(args, told, schema_only=context.schema_only)
+        in_copy = {"in_copy": True, "cpu_seconds": round(ran.cpu_seconds, 3), "attempts": list(ran.attempts)}
+        return result.model_copy(
+            update={"summary": f"{result.summary}, {_IN_YOUR_COPY}", "details": {**result.details, **in_copy}}
+        )
+
+    def _in_copy(self, args: RunCodeArgs, runner: CodeRunner) -> CodeRun:
+        ran = self._execute(args, runner)
+        return ran if self.row_counts is None else ran._replace(rows=tuple(self.row_counts.counts(args.code)))
+
+    async def _notes_of_copy(self, args: RunCodeArgs, ran: CopiedRun, *, schema_only: bool) -> Sequence[str]:
+        """What there is to say besides the outputs. Made here, of checked facts."""
+        hint, error = "", ran.result.error
+        if error is not None and not schema_only:
+            hint = await self._main_thread.call(lambda: self.hint_of_copy(args.code, error), raises=False)
+        changed = _changed_text(ran.changed, ran.other_changed)
+        rows = self.row_counts.lines_of_counts(args.code, ran.rows) if self.row_counts is not None else ()
+        tried = f"not allowed in the copy: {', '.join(ran.attempts)}" if ran.attempts and not schema_only else ""
+        return (hint, changed and f"{changed}{_ONLY_IN_COPY}", *rows, tried, _pictures_text(ran.pictures_left_out))
 
     def can_foresee(self, args: RunCodeArgs) -> bool:
         """Code is tried before it is asked about."""
@@ -289,22 +327,12 @@ class RunCodeTool:
         )
         after = self._looks(args.code)
         rebound = {*result.names_created, *result.names_changed} if args.keep else set[str]()
-        hint = self._hint(args.code, result.error) if result.error is not None else ""
         both = (name for name in before if name in after and name not in rebound)
         changed = tuple(name for name in both if before[name] != after[name])
-        return CodeRun(result, changed, hint, rows=tuple(self.row_changes(args.code)))
+        return CodeRun(result, changed, "")
 
-    async def _code_result(
-        self,
-        args: RunCodeArgs,
-        result: ExecutionResult,
-        also: str,
-        names_note: str,
-        notes: Sequence[str],
-        *,
-        schema_only: bool,
-    ) -> ToolResult:
-        """The report; `also` goes behind its first line, `names_note` behind the names that were bound."""
+    async def _code_result(self, args: RunCodeArgs, ran: "_ToldRun", *, schema_only: bool) -> ToolResult:
+        result = ran.result
         sees_images = not schema_only and not all(map(is_text, result.outputs)) and self._sees_images()
         if sees_images:
             result = result.model_copy(update={"outputs": await self._drawing.with_pictures(result.outputs)})
@@ -312,9 +340,9 @@ class RunCodeTool:
         labels = ImageLabels()
         known = schema_result(result, args.code) if schema_only else result
         told = output_text(known.outputs, labels.label if sees_images else None)
-        status = status_line(known, args.timeout) + also
-        names = names_line(known, names_note)
-        report = "\n".join(filter(None, (status, told, names, *notes)))
+        status = status_line(known, args.timeout) + ran.also
+        names = names_line(known, ran.names_note, ran.others)
+        report = "\n".join(filter(None, (status, told, names, *ran.notes)))
         display: dict[str, JsonValue] = {"text/x-python": args.code}
         if output:
             display["text/plain"] = head_and_tail(output, _SHOWN_TEXT)
@@ -332,8 +360,40 @@ class RunCodeTool:
         )
 
 
-def _changed_text(names: Sequence[str]) -> str:
-    return f"changed in place: {shortened_names(names)}" if names else ""
+class _ToldRun(NamedTuple):
+    """The parts of a report on one piece of code."""
+
+    result: ExecutionResult
+    also: str
+    """Goes behind the first line."""
+    names_note: str
+    """Goes behind the names that were bound."""
+    notes: Sequence[str]
+    others: OtherNames = NO_OTHERS
+
+
+def _changed_text(names: Sequence[str], others: int = 0) -> str:
+    return f"changed in place: {shortened_names(names, others)}" if names or others else ""
+
+
+def _pictures_text(count: int) -> str:
+    if not count:
+        return ""
+    noun, verb = ("picture", "was") if count == 1 else ("pictures", "were")
+    size = MOST_PICTURE_BYTES >> 20
+    return f"{count:,} more {noun} {verb} not kept: a copy gives {MOST_PICTURES} as PNG or JPEG, {size} MB together"
+
+
+def _with_error_in_outputs(result: ExecutionResult) -> ExecutionResult:
+    """The message of an error is data of the code: it stands with the outputs, and not in the first line."""
+    error = result.error
+    if error is None:
+        return result
+    outputs = result.outputs
+    if all(output["output_type"] != "error" for output in outputs):
+        shown: dict[str, JsonValue] = {"ename": error.name, "evalue": error.message, "traceback": [error.traceback]}
+        outputs = (*outputs, {"output_type": "error", **shown})
+    return result.model_copy(update={"outputs": outputs, "error": error.model_copy(update={"message": ""})})
 
 
 class RunCellsArgs(BaseModel):
