@@ -1,8 +1,10 @@
 """The tools `run_code` and `run_cells`."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import indent
 from typing import Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -66,6 +68,13 @@ _ENDS_KERNEL: Final = (
 )
 _IN_COPY: Final = "in a copy of the kernel: nothing was changed"
 _IN_YOUR_COPY: Final = "in a copy of your kernel: nothing was changed"
+_PRINTED: Final = "Printed by the code:"
+_OUR_LINES: Final = re.compile(
+    r"^\W*(?:ok in \d|error: |timeout after|interrupted by|names (?:created|changed):|changed in place:"
+    r"|rows (?:lost|changed):|not allowed in the copy:|[\d,]+ more pictures? w|Printed by the code:|vibe-jupyter\b)",
+    re.MULTILINE,
+)
+"""How lines of a report begin that are the product's own."""
 _ONLY_IN_COPY: Final = " (in the copy only; keep=true changes the kernel itself)"
 
 
@@ -277,6 +286,7 @@ class RunCodeTool:
             ran.result if context.schema_only else _with_error_in_outputs(ran.result),
             *(f", {_IN_COPY}", _ONLY_IN_COPY, await self._notes_of_copy(args, ran, schema_only=context.schema_only)),
             others,
+            in_copy=True,
         )
         result = await self._code_result(args, told, schema_only=context.schema_only)
         in_copy = {"in_copy": True, "cpu_seconds": round(ran.cpu_seconds, 3), "attempts": list(ran.attempts)}
@@ -340,6 +350,7 @@ class RunCodeTool:
         labels = ImageLabels()
         known = schema_result(result, args.code) if schema_only else result
         told = output_text(known.outputs, labels.label if sees_images else None)
+        told = _fenced(told) if ran.in_copy else told
         status = status_line(known, args.timeout) + ran.also
         names = names_line(known, ran.names_note, ran.others)
         report = "\n".join(filter(None, (status, told, names, *ran.notes)))
@@ -370,6 +381,12 @@ class _ToldRun(NamedTuple):
     """Goes behind the names that were bound."""
     notes: Sequence[str]
     others: OtherNames = NO_OTHERS
+    in_copy: bool = False
+
+
+def _fenced(output: str) -> str:
+    """Return the output of a copy; set apart if a line of it could be taken for one of ours."""
+    return output if _OUR_LINES.search(output) is None else f"{_PRINTED}\n{indent(output, '| ', lambda _: True)}"
 
 
 def _changed_text(names: Sequence[str], others: int = 0) -> str:
