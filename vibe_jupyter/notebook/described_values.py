@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from vibe_jupyter.files.shown_names import LONGEST_SHOWN, is_harmless, shown_name
-from vibe_jupyter.notebook.known_names import KnownNames
+from vibe_jupyter.notebook.known_names import NameCheck
 
 WITHOUT_NAME: Final = "a value of another class"
 """Stands for a value whose class isn't known here."""
@@ -66,7 +66,7 @@ _FUNCTION: Final = re.compile(r"(?:built-in )?function (?P<name>\w+|<lambda>)\((
 _PARAMETER: Final = re.compile(r"\*{1,2}[^\W\d]\w{0,30}|[*/]|[^\W\d]\w{0,30}(?:=(?P<value>.*))?", re.ASCII)
 
 
-def described_value(line: str, names: KnownNames) -> str:
+def described_value(line: str, names: NameCheck) -> str:
     """Return the description as far as it is made of known words; empty where not even its kind is."""
     line = line[:_LONGEST]
     if (function := _FUNCTION.fullmatch(line)) is not None:
@@ -94,12 +94,12 @@ def column_type(kind: str) -> str:
     return plain if plain in _TYPES else UNKNOWN_TYPE
 
 
-def class_words(path: str, names: KnownNames) -> str:
+def class_words(path: str, names: NameCheck) -> str:
     """Return the name of a value's class if it is known, else `WITHOUT_NAME`."""
     return shown_name(path) if path in _WORDS or names.is_class(path) else WITHOUT_NAME
 
 
-def _function_words(function: re.Match[str], names: KnownNames) -> str:
+def _function_words(function: re.Match[str], names: NameCheck) -> str:
     name, given = function["name"], function["given"]
     if name != "<lambda>" and not names.is_name(name):
         return "function"
@@ -123,7 +123,7 @@ def _is_known(piece: re.Match[str]) -> bool:
             return True
 
 
-def _is_class(word: str, names: KnownNames) -> bool:
+def _is_class(word: str, names: NameCheck) -> bool:
     if len(word) > LONGEST_SHOWN or not word.isascii():
         return False
     first, dot, _ = word.partition(".")

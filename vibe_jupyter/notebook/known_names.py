@@ -21,7 +21,7 @@ _MRO: Final[Any] = type.__dict__["__mro__"]
 _MODULE_DICT: Final[Any] = cast("Any", types.ModuleType.__dict__)["__dict__"]
 
 
-class KnownNames:
+class NameCheck:
     """The names of one piece of code, and of the user's variables before it ran."""
 
     def __init__(self, code: str, variables: Collection[str]) -> None:

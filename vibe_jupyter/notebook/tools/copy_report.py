@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from pydantic_core import PydanticSerializationError
 
-from vibe_jupyter.notebook.known_names import KnownNames
+from vibe_jupyter.notebook.known_names import NameCheck
 from vibe_jupyter.notebook.told_message import told_class
 from vibe_jupyter.notebook.tools.copied_outputs import copied_outputs
 from vibe_jupyter.protocol import ExecutionResult, RaisedError
@@ -93,7 +93,7 @@ class CopiedRun(NamedTuple):
 
     result: ExecutionResult
     """Its error, its outputs and the names in it are data of the code; the names are known ones."""
-    names: KnownNames
+    names: NameCheck
     changed: tuple[str, ...] = ()
     """Names of the user's objects that were changed in place, in the copy."""
     other_created: int = 0
@@ -123,7 +123,7 @@ def reported_error(error: RaisedError | None) -> ReportedError | None:
     )
 
 
-def checked_run(report: ReportedRun, names: KnownNames, cpu_seconds: float, *, schema_only: bool) -> CopiedRun:
+def checked_run(report: ReportedRun, names: NameCheck, cpu_seconds: float, *, schema_only: bool) -> CopiedRun:
     """Return what is known of a run by its report.
 
     Args:
@@ -172,7 +172,7 @@ def _count_others(reported: ReportedNames, known: Sequence[str]) -> int:
     return len(set(reported.names)) - len(known) + reported.others
 
 
-def _checked_error(report: ReportedRun, names: KnownNames) -> RaisedError | None:
+def _checked_error(report: ReportedRun, names: NameCheck) -> RaisedError | None:
     error = report.error if report.status == "error" else None
     if error is None:
         return None

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from vibe_jupyter.files.shown_names import quoted_name, shown_name
 from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.notebook.described_values import WITHOUT_NAME, class_words, column_type, described_value
-from vibe_jupyter.notebook.known_names import KnownNames
+from vibe_jupyter.notebook.known_names import NameCheck
 from vibe_jupyter.protocol.variable_effects import FrameShape, ValueLook, VariableEffect
 from vibe_jupyter.sandbox.file_changes import FileChange
 
@@ -23,7 +23,7 @@ _COLUMNS_NAMED: Final = 3
 class EffectWords(NamedTuple):
     """Makes the sentences for one piece of code."""
 
-    names: KnownNames
+    names: NameCheck
     schema_only: bool
     """Whether values stay out of every sentence: names and counts alone are left."""
 

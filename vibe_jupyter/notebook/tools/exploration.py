@@ -20,7 +20,7 @@ from vibe_jupyter.kernel.copied_shell import cut_off_shell
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.outputs import Output
-from vibe_jupyter.notebook.known_names import KnownNames
+from vibe_jupyter.notebook.known_names import NameCheck
 from vibe_jupyter.notebook.tools.copied_outputs import PICTURES
 from vibe_jupyter.notebook.tools.copy_report import (
     MOST_NAMES,
@@ -197,15 +197,15 @@ class CodeExploration:
         context: ToolContext,
         *,
         formats: bool,
-    ) -> tuple[CopyReport, KnownNames]:
+    ) -> tuple[CopyReport, NameCheck]:
         def work(confined: Confined) -> bytes:
             cut_off_shell(self._shell, formats=formats)
             return self._run_in_copy(execute, confined).as_bytes()
 
-        def fork() -> tuple[ForkedCopy, KnownNames]:
+        def fork() -> tuple[ForkedCopy, NameCheck]:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            return ForkedCopy(work, confinement), KnownNames(code, frozenset(self._shell.user_ns))
+            return ForkedCopy(work, confinement), NameCheck(code, frozenset(self._shell.user_ns))
 
         try:
             copy, names = await self._main_thread.call(fork, raises=False)
@@ -245,7 +245,7 @@ class CodeExploration:
             secrets=found,
         )
 
-    async def _understood(self, report: CopyReport, names: KnownNames, *, schema_only: bool) -> CopiedRun | NotExplored:
+    async def _understood(self, report: CopyReport, names: NameCheck, *, schema_only: bool) -> CopiedRun | NotExplored:
         is_large = len(report.data) > _LARGE_REPORT
         try:
             ran = await asyncio.to_thread(_read, report.data) if is_large else _read(report.data)
