@@ -6,6 +6,7 @@ The whole loop: a scripted model, a real kernel, real copies, the card and the t
 import html
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import WITH_PANDAS
-from tests.sandbox.forged_reports import CANARIES, PRINTED, WORDS, canary, canary_reports
+from tests.sandbox.forged_reports import CANARIES, LIE, PRINTED, WORDS, canary, canary_reports
 from tests.sandbox.test_exploring_runs import ON
 from vibe_jupyter.notebook.tools.copied_outputs import MOST_PICTURES
 from vibe_jupyter.sandbox.availability import machine_refusal
@@ -167,6 +168,24 @@ def test_no_odd_name_and_no_patch_speaks_on_the_card_or_to_the_model(opened: Ses
     told, transcript = looked(opened, code)
     assert not lies(reported(told))
     assert not lies(spoken(transcript))
+
+
+@pytest.mark.requirement("notebook.run_code.report")
+@pytest.mark.attack("forged reports")
+@pytest.mark.parametrize(
+    "made", [LIE, f"a. {LIE}", f"a\n{LIE}", LIE.replace(" ", "\u3164"), f"\u202e{LIE}", f"'. {LIE}. '"]
+)
+def test_no_file_of_a_command_speaks_on_its_card(opened: Session, made: str) -> None:
+    opened.run("%vibe reset")
+    opened.model.will_reply(call("bash", command=f"mkdir -p {shlex.quote(made)}"), say("Denied."))
+    request = opened.wire.send("%%vibe\nrun it")
+    view = opened.view(request)
+    approval = view.card()
+    why = re.findall(r'class="vibe-why">(.*?)</span>', view.wait_for(approval), re.DOTALL)[-1]
+    view.command(type="reject", approval_id=approval)
+    opened.wire.cell(request)
+    assert "in a sandbox it wanted to make the folder" in why
+    assert not lies(spoken(why))
 
 
 @pytest.mark.requirement("notebook.run_code.report.printed")

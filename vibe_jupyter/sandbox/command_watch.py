@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
+from vibe_jupyter.files.shown_names import shown_name
 from vibe_jupyter.sandbox import command_calls as calls
 from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.caller import link_of, memory_of, of_thread, program_of, signed
@@ -33,8 +34,6 @@ LEFT: Final = 0.5
 """Seconds in which what the first process left behind goes on, then it ends: unheard, its calls would fail."""
 _LOOKS: Final = 0.05
 """Seconds between two looks at what is left."""
-_LONGEST: Final = 80
-"""Characters of a path in words."""
 _NOTICE: Final = struct.Struct("QIIiIQ6Q")
 _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
@@ -339,10 +338,9 @@ class CommandWatch:
         return _Refused(errno.EACCES)
 
     def _shown(self, path: str) -> str:
-        """Its end, which tells more than its beginning, on one line."""
+        """The path as it may stand on a card, relative inside the project: the command chose its name."""
         project = self._terms.project
-        name = " ".join((os.path.relpath(path, project) if lies_in(path, project) else path).split())
-        return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
+        return shown_name(os.path.relpath(path, project) if lies_in(path, project) else path)
 
 
 def _new_times(given: bytes | None, found: os.stat_result) -> tuple[int, int]:
