@@ -12,6 +12,7 @@ from tests.mcp_server.conftest import Served, patience, serve
 from tests.mcp_server.outsider import Outsider, text
 from tests.on_use import OnUse
 from tests.patience import patient
+from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.testing import hold, say
 
 READS = {"read_notebook", "inspect"}
@@ -282,3 +283,27 @@ def test_a_click_that_the_kernel_itself_takes_between_cells_is_not_marked(served
     served.view.wait_for('data-outcome="error"')
     seen = "".join(str(message["content"]) for message in served.session.wire.seen)
     assert "by code in this kernel" not in seen
+
+
+@pytest.mark.attack("code without keep")
+@pytest.mark.requirement("notebook.run_code.copy-first")
+@pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
+def test_code_that_is_allowed_for_external_clients_runs_in_a_copy_first_and_nothing_runs_unasked(
+    session: Session, connect: Callable[..., Outsider]
+) -> None:
+    session.wire.run("import os; items = [1]; os.environ['VIBE_SANDBOX__EXPLORE'] = 'sandbox'")
+    try:
+        session.run("%vibe reset")
+        served = serve(session)
+        outsider = connect(served)
+        call = outsider.start("run_code", code="items.append(2); len(items)")
+        served.allow(remember="session")
+        asked, allowed = text(call.result(WAIT)), text(outsider.call("run_code", code="items.append(3); len(items)"))
+        assert "in a copy of the kernel: nothing was changed\n2" in asked
+        assert "in a copy of the kernel: nothing was changed\n2" in allowed
+        assert served.run("print(items)").text == "[1]\n"
+        outsider.call("run_code", code="items.append(4)", keep=True)
+        assert served.run("print(items)").text == "[1, 4]\n"
+    finally:
+        session.wire.run("os.environ['VIBE_SANDBOX__EXPLORE'] = 'ask'")
+        session.run("%vibe reset")
