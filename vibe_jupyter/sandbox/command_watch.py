@@ -334,13 +334,13 @@ class CommandWatch:
         return os.path.join(os.path.realpath(above), name)
 
     def _refuse(self, words: str, path: str | None = None) -> _Refused:
-        self._said[words if path is None else f"{words} {self._shown(path)}"] = None
+        self._said[words if path is None else f"{words} {_shown(path, self._terms.project)}"] = None
         return _Refused(errno.EACCES)
 
-    def _shown(self, path: str) -> str:
-        """The path as it may stand on a card, relative inside the project: the command chose its name."""
-        project = self._terms.project
-        return shown_name(os.path.relpath(path, project) if lies_in(path, project) else path)
+
+def _shown(path: str, project: str) -> str:
+    """The path as it may stand on a card, relative inside the project: the command chose its name."""
+    return shown_name(os.path.relpath(path, project) if lies_in(path, project) else path)
 
 
 def _new_times(given: bytes | None, found: os.stat_result) -> tuple[int, int]:
