@@ -83,7 +83,7 @@ def note_down(text: str) -> str:
 """
 CHANGES: list[Any] = [
     call("write_file", path="no.txt", content="x"),
-    call("search_replace", path="kept.txt", content="<<<<<<< SEARCH\nkept\n=======\nno\n>>>>>>> REPLACE"),
+    call("search_replace", file_path="kept.txt", content="<<<<<<< SEARCH\nkept\n=======\nno\n>>>>>>> REPLACE"),
     call("bash", command="touch no.txt"),
     call("bash", command="touch no.txt", background=True),
     call("run_code", code="open('no.txt', 'w').write('x')"),
