@@ -70,8 +70,8 @@ def check(tree: Path, folder: Path) -> None:
         assert "weigh-birds" in said
         assert "counter: Counts things" in said
         offered = {tool["function"]["name"] for tool in asked.body["tools"]}
-        assert {"write_file", "skill", "task"} <= offered
-        assert "bash" not in offered
+        assert {"skill", "task"} <= offered
+        assert offered.isdisjoint({"bash", "write_file"})  # its safety is "safe"
         assert "reviewer" in session.run("%vibe agent").text
         assert "weigh-birds" in session.run("%vibe skills").text
 

@@ -18,7 +18,7 @@ from tests.mcp_server.test_guard import ACCEPT, Echo, listening
 from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel
 
-pytestmark = [pytest.mark.requirement("gateway.framing.one-reading"), pytest.mark.attack("framing")]
+pytestmark = [pytest.mark.requirement("gateway.framing.one-reading"), pytest.mark.attack("ambiguous requests")]
 ALWAYS = {
     "length and coding",
     "two equal lengths",
