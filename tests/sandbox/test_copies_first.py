@@ -230,5 +230,5 @@ def test_where_no_value_may_be_sent_the_model_does_not_hear_what_the_copy_could_
         told, html = answers(session, "%vibe --yes=run_code go", code="open('secret-name.txt', 'w').close()")
     assert told.splitlines()[0].endswith("s, in the kernel")
     assert "secret-name" not in str(session.model.requests[-1].body["messages"][-1])
-    assert "in your kernel: a copy of the kernel may not write secret-name.txt" in html
+    assert "in your kernel: a copy of the kernel may not write a file" in html
     session.run("%vibe reset")
