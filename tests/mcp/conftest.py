@@ -16,7 +16,7 @@ from tests.patience import patient
 from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 from vibe_jupyter.mcp.hooks import ServerHooks
-from vibe_jupyter.tools.process import MARK
+from vibe_jupyter.tools.process_marks import VARIABLE as MARK
 
 HERE = Path(__file__).parent
 SAMPLE = HERE / "sample_server.py"

@@ -3,6 +3,7 @@
 import errno
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,8 @@ def test_every_call_that_no_rule_names_is_refused_or_decided_on_one_by_one(
             assert name not in REACHES_OUT - (WRITING if rules == writing_copy_rules(OWN_PID) else set())
         elif name in rules.absent:
             assert said == REFUSED | errno.ENOSYS, name
+        elif name == "flock" and rules.pretended:
+            assert said == REFUSED | 0
         elif name not in rules.conditional:
             assert said == others, name
     decided = {*command_calls.PATH_CALLS, *command_calls.HABITS, *command_calls.CALL_WORDS, "open", "openat"}
@@ -136,7 +139,6 @@ FITS = [
     ("clone", {0: 0x10000}, {0: 0x10000 | 0x10000000}),
     ("ioctl", {2: 0x5401}, {2: 0x5412}),
     ("fcntl", {2: 3}, {2: 8}),
-    ("flock", {2: 1}, {2: 2}),
     ("socketpair", {0: 1, 2: 1}, {0: 1, 2: 2}),
     ("sendto", {}, {8: 4096}),
     ("sendto", {}, {9: 1}),
@@ -166,6 +168,19 @@ def test_a_call_that_depends_on_its_arguments_is_judged_by_them(
     assert {name for name, _, _ in FITS} == conditional_calls(OWN_PID).keys()
 
 
+@pytest.mark.requirement("tools.code.copy.locks")
+@pytest.mark.parametrize("machine", PROCESSORS)
+@pytest.mark.parametrize("rules", [copy_rules, writing_copy_rules])
+def test_a_lock_succeeds_in_a_copy_and_is_none(machine: str, rules: Callable[[int], CallRules]) -> None:
+    rows, numbers = filter_rows(rules(OWN_PID), PROCESSORS[machine]), NUMBERS[machine]
+    for command in (6, 7, 37, 38):  # F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
+        assert verdict(rows, machine, numbers["fcntl"], {2: command}) == REFUSED | 0
+    for command in (5, 36):  # F_GETLK, F_OFD_GETLK
+        assert verdict(rows, machine, numbers["fcntl"], {2: command}) == ALLOWED
+    for operation in (1, 2, 4 | 2, 8):
+        assert verdict(rows, machine, numbers["flock"], {2: operation}) == REFUSED | 0
+
+
 @pytest.mark.parametrize("machine", PROCESSORS)
 def test_a_copy_that_has_files_changes_no_rights_owners_times_and_attributes_which_landlock_does_not_judge(
     machine: str,
@@ -179,7 +194,6 @@ def test_a_copy_that_has_files_changes_no_rights_owners_times_and_attributes_whi
     for name, fit, unfit in (
         ("renameat2", {8: 1}, {8: 4}),
         ("linkat", {8: 0x400}, {8: 0x1000}),
-        ("flock", {2: 1}, {2: 2}),
     ):
         assert verdict(rows, machine, NUMBERS[machine][name], fit) == ALLOWED
         assert verdict(rows, machine, NUMBERS[machine][name], unfit) == REFUSED | errno.EACCES

@@ -254,10 +254,10 @@ async def test_what_a_command_leaves_running_is_ended_and_named(
     assert ends(int((project / "left").read_text()))
 
 
-DIES_BEFORE_ITS_GUARD = """
+DIES_AS_IT_STARTS = """
 import os, signal, sys
 def die(event, arguments):
-    if event == "subprocess.Popen" and "kill -s KILL" in str(arguments):
+    if event == {event!r}:
         os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(die)
 """
@@ -295,7 +295,12 @@ async def test_a_kernel_that_is_killed_leaves_no_command_running(
     await until(lambda: ends(child))
 
 
-@pytest.mark.parametrize("kernel_like", [DIES_BEFORE_ITS_GUARD], indirect=True, ids=["before its guard"])
+@pytest.mark.parametrize(
+    "kernel_like",
+    [DIES_AS_IT_STARTS.format(event=event) for event in ("subprocess.Popen", "marshal.dumps")],
+    indirect=True,
+    ids=["before its supervisor", "before the supervisor knows the command"],
+)
 async def test_a_kernel_that_is_killed_while_a_command_starts_leaves_none_running(
     kernel_like: "subprocess.Popen[bytes]", project: Path
 ) -> None:

@@ -5,6 +5,7 @@ Imports the SDK: imported itself when the first server starts.
 
 import asyncio
 import contextlib
+import subprocess
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +20,10 @@ from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.mcp.log import ServerLog
 from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, LineBuffer, PendingResponses, TooLong
 from vibe_jupyter.tools.child_environment import ProcessEnvironment, child_environment
-from vibe_jupyter.tools.process import MARK, ProcessTree, new_mark
+from vibe_jupyter.tools.supervised import Program, SupervisedProcess, start_supervised
 
 LEAVE_GRACE: Final = 0.5
 """Seconds a program is given to end by itself once its input is closed."""
-DEATH_GRACE: Final = 5.0
-"""Seconds a killed program may take to be gone: a large one on a busy machine takes more than a moment."""
 
 UNREAD_LIMIT: Final = 16 * 1024 * 1024
 """Bytes that wait for a program to read them."""
@@ -75,7 +74,8 @@ class ProgramPipes(asyncio.SubprocessProtocol):
                 self.incoming.put(rest)
             self.incoming.end()
 
-    def process_exited(self) -> None:
+    def note_exit(self) -> None:
+        """Take note that the program exited; what it started may hold its pipes open."""
         self.exited.set()
         self.lost = self.lost or not self._closed
         asyncio.get_running_loop().call_later(_ORPHANED, self.incoming.end)
@@ -230,16 +230,14 @@ class StdioTransport:
         self._program = program
         self._surroundings = surroundings
         self._folder = surroundings.folder / Path(program.cwd).expanduser()
-        self._mark = new_mark()
-        self._process: asyncio.SubprocessTransport | None = None
-        self._tree: ProcessTree | None = None
+        self._process: SupervisedProcess | None = None
         self._returncode: int | None = None
         self.pipes = ProgramPipes(log)
 
     @property
     def trouble(self) -> str:
         """How it ended by itself; empty where it did not."""
-        if self.pipes.trouble or not self.pipes.lost:
+        if self.pipes.trouble or not self.pipes.lost or self._process is None:
             return self.pipes.trouble
         code = self._returncode
         if code is None:
@@ -248,14 +246,10 @@ class StdioTransport:
 
     async def __aenter__(self) -> tuple[IncomingMessages, OutgoingMessages]:
         given = child_environment(self._surroundings.environ)
-        self._process, _ = await asyncio.get_running_loop().subprocess_exec(
-            lambda: self.pipes,
-            *self._program.argv,
-            cwd=self._folder,
-            env={**given, **self._program.env, MARK: self._mark},
-            start_new_session=True,
+        asked = Program(self._program.argv, self._folder, {**given, **self._program.env})
+        self._process = await start_supervised(
+            asked, lambda: self.pipes, stdin=subprocess.PIPE, on_exit=self.pipes.note_exit
         )
-        self._tree = ProcessTree(self._process.get_pid(), self._mark)
         return self.pipes.incoming, self.pipes.outgoing
 
     async def __aexit__(
@@ -269,20 +263,17 @@ class StdioTransport:
             raise
 
     async def _end_program(self) -> None:
-        """Its input is closed, then it is asked, then forced; nothing of its group is left."""
-        process, tree = self._process, self._tree
-        if process is None or tree is None:
+        """Its input is closed, then it is asked, then forced; nothing that it started is left."""
+        process = self._process
+        if process is None:
             return
         self.pipes.close()
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.pipes.exited.wait(), LEAVE_GRACE)
         finally:  # also where the engine ends, and with it every task
-            self._returncode = process.get_returncode()
+            self._returncode = process.returncode
             try:
-                await asyncio.to_thread(tree.end)
-                with contextlib.suppress(TimeoutError):  # nobody would wait for it any more
-                    await asyncio.wait_for(self.pipes.exited.wait(), DEATH_GRACE)
+                await process.end()
             finally:
-                tree.close()
                 process.close()

@@ -91,7 +91,6 @@ CALL_WORDS: Final = {
         ),
         "share memory with other programs",
     ),
-    "flock": "lock a file",
 }
 """What a refused call was for."""
 

@@ -9,7 +9,6 @@ import fcntl
 import os
 import re
 import select
-import signal
 import stat
 import struct
 import time
@@ -23,6 +22,8 @@ from vibe_jupyter.sandbox import command_calls as calls
 from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.caller import link_of, memory_of, of_thread, program_of, signed
 from vibe_jupyter.sandbox.landlock import lies_in
+from vibe_jupyter.sandbox.seccomp import FILE_LOCKS
+from vibe_jupyter.tools.supervisor import Supervisor
 
 MOST_STARTED: Final = 1_000
 """Processes that one command may start."""
@@ -32,8 +33,6 @@ GOES_ON: Final = 1.0
 """Seconds in which a command that was refused something may say what else it wants."""
 LEFT: Final = 0.5
 """Seconds in which what the first process left behind goes on, then it ends: unheard, its calls would fail."""
-_LOOKS: Final = 0.05
-"""Seconds between two looks at what is left."""
 _NOTICE: Final = struct.Struct("QIIiIQ6Q")
 _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
@@ -61,8 +60,6 @@ class CommandTerms(NamedTuple):
 
     argv: list[str]
     environment: dict[str, str]
-    mark: str
-    """The variable by which its processes are known; they have it as the guard has it."""
     project: str
     """These places without a link in them."""
     own: str
@@ -88,37 +85,20 @@ class _Refused(NamedTuple):
     error: int
 
 
-def _left_behind(leader: int) -> list[int]:
-    """Other processes of a command's session."""
-    found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [one for one in found if one not in (os.getpid(), leader) and _is_of_session(one, leader)]
-
-
-def _is_of_session(process: int, leader: int) -> bool:
-    with suppress(OSError):  # it ended meanwhile
-        return os.getsid(process) == os.getsid(leader) and not _is_zombie(process)
-    return False
-
-
-def _is_zombie(process: int) -> bool:
-    with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as status:
-        return status.read().rpartition(") ")[2].startswith("Z")
-
-
 class CommandWatch:
     """Listens to one command, from the guard's process."""
 
-    def __init__(self, terms: CommandTerms, listener: int, leader: int, *, is_scoped: bool) -> None:
+    def __init__(self, terms: CommandTerms, listener: int, supervisor: Supervisor, *, is_scoped: bool) -> None:
         """
         Args:
             terms: what it may use.
             listener: where its calls are heard.
-            leader: its first process.
+            supervisor: of this process, from which the command descends.
             is_scoped: whether Landlock keeps its signals from all other processes.
         """
         self._terms = terms
         self._listener = listener
-        self._leader = leader
+        self._supervisor = supervisor
         self._is_scoped = is_scoped
         self._allowed = frozenset(map(os.path.realpath, (*terms.readable, *terms.runnable, terms.own)))
         self._listable = frozenset(map(os.path.realpath, terms.listable))
@@ -129,28 +109,20 @@ class CommandWatch:
     def until_end(self) -> tuple[str, ...]:
         """Answer until the first process ends, or was refused something and had its time; what that was, in words."""
         poll = select.poll()
-        ended = os.pidfd_open(self._leader)
-        poll.register(ended, select.POLLIN)
         poll.register(self._listener, select.POLLIN)
+        self._supervisor.register(poll)
         last = None
         while len(self._said) < MOST_SAID and (last is None or time.monotonic() < last):
             wait = None if last is None else max(0.0, last - time.monotonic()) * 1_000
             ready = dict(poll.poll(wait))
-            if ready.get(self._listener, 0) & select.POLLIN:
+            if ready.pop(self._listener, 0) & select.POLLIN:
                 self._answer_next()
-            elif ended in ready:
+            if ready and (not self._supervisor.reap() or self._supervisor.is_over()):
                 break
+            if not self._supervisor.leader_runs and last is None:
+                last = time.monotonic() + LEFT
             if self._said and last is None:
                 last = time.monotonic() + GOES_ON
-        os.close(ended)
-        poll.unregister(ended)
-        last = time.monotonic() + LEFT
-        while not self._said and time.monotonic() < last and _left_behind(self._leader):
-            if dict(poll.poll(_LOOKS * 1_000)).get(self._listener, 0) & select.POLLIN:
-                self._answer_next()
-        for process in _left_behind(self._leader):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
         return tuple(self._said)
 
     def _answer_next(self) -> None:
@@ -176,10 +148,10 @@ class CommandWatch:
                 return self._judge_fork(call)
             case "kill" | "tkill" | "tgkill":
                 return self._judge_signal(signed(call.arguments[0]))
-            case "socket":
-                return self._judge_socket(call)
-            case "connect":
-                return self._judge_connection(call)
+            case "flock" | "fcntl" if call.name == "flock" or call.arguments[1] in FILE_LOCKS:
+                return self._judge_lock(call)
+            case "socket" | "connect":
+                return self._judge_socket(call) if call.name == "socket" else self._judge_connection(call)
             case "chmod" | "fchmod" | "fchmodat" | "utimensat":
                 return self._change_own(call)
             case name if name in calls.PATH_CALLS:
@@ -224,12 +196,18 @@ class CommandWatch:
         if process == 0 and self._is_scoped:
             return None
         try:
-            is_own = process not in (0, -1, os.getpid()) and os.getsid(abs(process)) == os.getsid(self._leader)
+            os.getsid(abs(process))
         except ProcessLookupError:
             return _Refused(errno.ESRCH)
         except OSError:
-            is_own = False
+            pass
+        is_own = process not in (0, -1) and self._is_of_command(abs(process))
         return None if is_own else self._refuse("send signals to other processes")
+
+    def _judge_lock(self, call: _Call) -> _Refused | None:
+        """A lock on a file of the user's would hold up whoever writes to it: it seems to succeed."""
+        path = link_of(call.thread, f"fd/{signed(call.arguments[0])}")
+        return None if path is not None and self._is_own(path) else _Refused(0)
 
     def _judge_socket(self, call: _Call) -> _Refused | None:
         family, kind = call.arguments[0], call.arguments[1] & 0xF
@@ -306,9 +284,7 @@ class CommandWatch:
         return os.path.isdir(path) and any(lies_in(path, folder) for folder in self._listable)
 
     def _is_of_command(self, process: int) -> bool:
-        with suppress(OSError):
-            return os.getsid(process) == os.getsid(self._leader)
-        return False
+        return process != os.getpid() and process in self._supervisor.descendants()
 
     def _is_allowed(self, path: str) -> bool:
         return path in self._allowed or any(str(above) in self._allowed for above in PurePosixPath(path).parents)

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +16,8 @@ from vibe_jupyter.sandbox.command_watch import CommandTerms
 from vibe_jupyter.sandbox.guard import REPORT, TERMS
 from vibe_jupyter.sandbox.readable import ProjectNotReadable, program_folders, readable_paths
 from vibe_jupyter.tools.contract import NotExplored
-from vibe_jupyter.tools.process import MARK, FinishedCommand, ShellCommand, run_command
+from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, run_command
 
-_GUARD: Final = "import sys; sys.path.append(sys.argv[1]); from vibe_jupyter.sandbox.guard import main; main()"
-"""Finds nothing but the standard library and our own package."""
 _ALSO_READABLE: Final = (
     *(
         "/etc/ssl/openssl.cnf",
@@ -33,6 +30,8 @@ _ALSO_READABLE: Final = (
     *("/proc/filesystems", "/sys/kernel/mm/transparent_hugepage"),
 )
 _OUR_PACKAGE: Final = Path(__file__).parents[1]
+_GUARD: Final = (str(_OUR_PACKAGE.parent), "vibe_jupyter.sandbox.guard")
+"""The program that supervises a confined command."""
 _NO_ROOM: Final = re.compile(r"MemoryError|cannot allocate memory|bad_alloc|file too large|out of memory", re.I)
 
 
@@ -55,8 +54,7 @@ class SandboxedCommands:
         folder = Path(tempfile.mkdtemp(prefix="vibe-command-"))
         try:
             await asyncio.to_thread(self._prepare, command, folder, memory)
-            argv = (sys.executable, "-I", "-S", "-c", _GUARD, str(_OUR_PACKAGE.parent), str(folder))
-            done = await run_command(replace(command, argv=argv), progress)
+            done = await run_command(replace(command, argv=(str(folder),), supervisor=_GUARD), progress)
             return await asyncio.to_thread(_judged, done, folder / REPORT)
         except ProjectNotReadable as error:
             return NotExplored(f"no sandbox can be made: {error}")
@@ -72,7 +70,6 @@ class SandboxedCommands:
         terms = CommandTerms(
             argv=list(command.argv),
             environment=environment,
-            mark=MARK,
             project=os.path.realpath(self._project),
             own=own,
             readable=[*readable, *_ALSO_READABLE],

@@ -52,24 +52,27 @@ class ForkedCopy:
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, ValueError, OSError):  # replaced or closed by the user's code
                 stream.flush()
-        self._report, report = os.pipe()
-        parent = os.getpid()
-        try:
-            self._pid = _fork()
-        except OSError:
-            os.close(self._report)
-            os.close(report)
-            raise
-        if self._pid == 0:
-            _be_the_copy(work, confinement, parent, report)
-        os.close(report)
-        os.set_blocking(self._report, False)
-        self._began = time.monotonic()
-        self._process = os.pidfd_open(self._pid)
         self._ended = False
         self._cpu_seconds = 0.0
-        self._quiet_since = self._looked_at = self._began
         self._cpu_seen = -1
+        self._report, report = os.pipe()
+        parent = os.getpid()
+        self._pid = -1
+        try:
+            self._pid = _fork()
+            if self._pid == 0:
+                _be_the_copy(work, confinement, parent, report)
+            os.set_blocking(self._report, False)
+            self._process = os.pidfd_open(self._pid)
+        except BaseException:  # also an interrupt: nobody else knows of the copy
+            os.close(self._report)
+            if self._pid > 0:
+                _end_unwatched(self._pid)
+            raise
+        finally:
+            os.close(report)
+        self._began = time.monotonic()
+        self._quiet_since = self._looked_at = self._began
 
     async def report(self) -> CopyReport:
         """Wait for its end, or end it: when its time is over, it takes too much, or waits for what never comes.
@@ -151,6 +154,13 @@ def _fork() -> int:
     if pid == 0:
         random.setstate(drawn)  # Python draws a new one in a copy: what is drawn there would never come again
     return pid
+
+
+def _end_unwatched(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _be_the_copy(work: Work, confinement: Confinement, parent: int, report: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The process between the kernel and a confined command: forks, confines and hears it, and passes on how it ended.
+"""The process between the kernel and a confined command: forks, confines, hears and ends it with all it started.
 
 A program of its own, since nothing of the kernel's memory may be in a command's ancestors. Imports little.
 """
@@ -24,6 +24,7 @@ from vibe_jupyter.sandbox.system_calls import (
     gain_no_privileges,
     limit_resource,
 )
+from vibe_jupyter.tools.supervisor import DONE, FAILED, Supervisor
 
 TERMS, REPORT = "terms.json", "report.json"
 """Files in the folder that it is given: what it reads, and what it says at its end."""
@@ -36,35 +37,40 @@ _FIRST_TO_GO: Final = "1000"
 
 
 def main() -> NoReturn:
-    """Run the command whose terms lie in the folder that is the last argument; end as it ends."""
-    folder = Path(sys.argv[-1])
+    """Run the command whose terms lie in the folder that the kernel names. Arguments: see `tools/supervisor.py`."""
+    supervisor = Supervisor(*map(int, sys.argv[-3:]))
+    try:
+        argv, _ = supervisor.request()
+    except EOFError:  # the command was given up before it began
+        os._exit(0)
+    folder = Path(os.fsdecode(argv[0]))
     terms = CommandTerms(**json.loads((folder / TERMS).read_text(encoding="utf-8")))
     near, far = socket.socketpair()
     guard = os.getpid()
-    leader = os.fork()
+    try:
+        leader = os.fork()
+    except OSError as error:
+        supervisor.say(FAILED, str(error.errno))
+        supervisor.say(DONE)
+        os._exit(1)
     if leader == 0:
         near.close()
         _be_the_command(terms, guard, far)
     far.close()
+    supervisor.began(leader)
     error, listeners, _, _ = socket.recv_fds(near, 4_096, 1)
     report: dict[str, object] = {"error": error[1:].decode("utf-8", "replace") or "it ended"}
     if listeners:
-        watch = CommandWatch(terms, listeners[0], leader, is_scoped=landlock_version() >= _SCOPED_SINCE)
+        watch = CommandWatch(terms, listeners[0], supervisor, is_scoped=landlock_version() >= _SCOPED_SINCE)
         report = {"refused": watch.until_end()}
-        if report["refused"]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(leader, signal.SIGKILL)
-    _, status = os.waitpid(leader, 0)
     (folder / REPORT).write_text(json.dumps(report), encoding="utf-8")
-    if os.WIFSIGNALED(status):
-        with contextlib.suppress(OSError):  # of a signal that nobody handles
-            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-        os.kill(guard, os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    supervisor.end()
+    os._exit(0)
 
 
 def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoReturn:
     try:
+        os.setsid()
         die_with_parent(signal.SIGKILL)
         if os.getppid() != guard:
             raise OSError("its guard ended")
@@ -76,14 +82,15 @@ def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoRe
             (resource.RLIMIT_DATA, terms.memory),
         ):
             limit_resource(limit, value)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores, and a command would inherit
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and a command would inherit
+            signal.signal(number, signal.SIG_DFL)
         gain_no_privileges()
         drop_capabilities(capabilities())
         restrict_paths(terms.readable, terms.listable, terms.runnable, (terms.own, *_WRITABLE))
         listener = install_filter(command_rules(), listen=True)
         socket.send_fds(far, [b"+"], [listener])
         os.close(listener)
-        os.execve(terms.argv[0], terms.argv, {**terms.environment, terms.mark: os.environ[terms.mark]})
+        os.execve(terms.argv[0], terms.argv, terms.environment)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the command must not begin
         with contextlib.suppress(OSError):
             far.send(f"-{type(error).__name__}: {error}".encode("utf-8", "replace"))

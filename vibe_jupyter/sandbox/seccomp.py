@@ -63,8 +63,13 @@ _NAMESPACES: Final = 0x7E030000
 _CLONE_THREAD: Final = 0x00010000
 _TERMINAL_QUESTIONS: Final = (0x5401, 0x541B, 0x5413, 0x5450, 0x5451, 0x5421)
 """TCGETS, FIONREAD, TIOCGWINSZ, FIONCLEX, FIOCLEX, FIONBIO."""
-_FILE_CONTROL: Final = (0, 1, 2, 3, 4, 5, 6, 1030)
-"""Duplicates, flags, locks (for reading only, since no descriptor writes); no owner of a descriptor, no lease."""
+_FILE_CONTROL: Final = (0, 1, 2, 3, 4, 5, 36, 1030)
+"""Duplicates, flags, questions about locks; no owner of a descriptor, no lease."""
+FILE_LOCKS: Final = (6, 7, 37, 38)
+"""Commands of fcntl(2): F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW."""
+_LOCKING: Final = {"fcntl": Condition(2, _WHOLE, FILE_LOCKS), "flock": None}
+"""A lock would hold up other programs, and where
+a descriptor was inherited, flock(2) would change the lock of the process that it was inherited from."""
 _OWN_CONTROL: Final = (3, 15, 16, 23, 27, 0x53564D41)
 """PR_GET_DUMPABLE, SET_NAME, GET_NAME, CAPBSET_READ, GET_SECUREBITS, SET_VMA."""
 
@@ -92,7 +97,6 @@ def conditional_calls(own_pid: int) -> dict[str, tuple[Condition, ...]]:
         "clone": (Condition(0, _NAMESPACES, (_CLONE_THREAD,)),),
         "ioctl": (Condition(2, _WHOLE, _TERMINAL_QUESTIONS),),
         "fcntl": (Condition(2, _WHOLE, _FILE_CONTROL),),
-        "flock": (Condition(2, 2, (0,)),),  # shared
         "socketpair": (Condition(0, _WHOLE, (1,)), Condition(2, 0xF, (1,))),  # of streams
         "sendto": (Condition(8, _WHOLE, (0,)), Condition(9, _WHOLE, (0,))),  # no address
         "prctl": (Condition(0, _WHOLE, _OWN_CONTROL),),
@@ -120,12 +124,14 @@ class CallRules(NamedTuple):
     """The verdict on one whose conditions do not hold."""
     others: int
     """The verdict on all that are not listed."""
+    pretended: Mapping[str, Condition | None] = {}
+    """Where this holds, nothing is done and the caller is told that it was. Judged before the others."""
 
 
 def copy_rules(own_pid: int) -> CallRules:
     """Those of a copy of the kernel."""
     unfit, others = _FAIL | errno.EACCES, _FAIL | errno.EPERM
-    return CallRules(HARMLESS, ABSENT, conditional_calls(own_pid), unfit, others)
+    return CallRules(HARMLESS, ABSENT, conditional_calls(own_pid), unfit, others, _LOCKING)
 
 
 def writing_copy_rules(own_pid: int) -> CallRules:
@@ -166,6 +172,8 @@ def filter_rows(rules: CallRules, processor: Processor) -> list[_Row]:
         *((_LOAD, 0, 0, _NUMBER_AT), (_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)),
     ]
     for name, number in processor.numbers.items():
+        if name in rules.pretended:
+            rows += _pretended_answer(number, rules.pretended[name])
         if name in rules.allowed:
             rows += _answer(number, _ALLOW)
         elif name in rules.absent:
@@ -178,6 +186,21 @@ def filter_rows(rules: CallRules, processor: Processor) -> list[_Row]:
 def _answer(number: int, verdict: int) -> Iterator[_Row]:
     yield _EQUAL, 0, 1, number
     yield _RETURN, 0, 0, verdict
+
+
+def _pretended_answer(number: int, condition: Condition | None) -> Iterator[_Row]:
+    """Fail with the error 0, which is success to the caller. Unless the condition holds, the rows below decide."""
+    body: list[_Row] = []
+    if condition is not None:
+        word, mask, values = condition
+        body += [(_LOAD, 0, 0, _ARGUMENTS_AT + 4 * word), (_AND, 0, 0, mask & _WHOLE)]
+        body += [(_EQUAL, len(values) - place - 1, 0, value) for place, value in enumerate(values[:-1])]
+        body.append((_EQUAL, 0, 1, values[-1]))
+    body.append((_RETURN, 0, 0, _FAIL))
+    if condition is not None:
+        body.append((_LOAD, 0, 0, _NUMBER_AT))
+    yield _EQUAL, 0, len(body), number
+    yield from body
 
 
 def _conditional_answer(number: int, conditions: tuple[Condition, ...], unfit: int) -> Iterator[_Row]:

@@ -190,8 +190,10 @@ def command_result(command: str, done: FinishedCommand, timeout: float, also: st
 
 def _result_lines(done: FinishedCommand) -> list[str]:
     out: list[str] = []
-    if done.ended == "timeout":
+    if done.ended == "timeout" and not done.unended:
         out.append("note: it and all it started were ended; a longer timeout can be given")
+    if done.unended:
+        out.append(f"note: could not be ended, and still running: {', '.join(done.unended)}")
     if done.left_behind:
         out.append(f"note: still running when the shell ended, and ended too: {', '.join(done.left_behind)}")
     if done.was_truncated:
