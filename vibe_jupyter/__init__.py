@@ -3,6 +3,10 @@
 Start reading at `vibe_jupyter.magics`, then `vibe_jupyter.app`, then `vibe_jupyter.agent.loop`.
 """
 
+# First, so that no file in the working folder can stand in for what is imported after it.
+import vibe_jupyter.import_guard  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

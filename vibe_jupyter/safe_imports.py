@@ -2,43 +2,31 @@
 
 import gc
 import importlib
-import os
 import sys
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
+from vibe_jupyter import import_guard
+
 _PLUGINS: Final = "pydantic.plugin._loader"
 
-_lock = threading.Lock()
-_kept: list[list[str]] = []
-"""The path as the user has it, once for each import under way; they may overlap, on several threads."""
 _ADDRESS_GRAMMAR: Final = "rfc3987_syntax"
 
 
 @contextmanager
 def without_working_folder() -> Generator[None]:
-    """Import without the working folder on the path: a file `httpx.py` in it is not httpx.
+    """Run code whose imports find nothing in the working folder: a file `httpx.py` there is not httpx.
 
-    What is imported inside stays imported, and the user's own code finds its files again afterwards.
+    Our own imports never do (`vibe_jupyter.import_guard`); this is for code of the user's that must not either.
     """
-    try:
-        here = os.getcwd()
-    except OSError:  # it is gone, and nothing can be imported from it
-        here = ""
-    with _lock:
-        _kept.append(_kept[0] if _kept else sys.path[:])
-        sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
+    import_guard.bar()
     try:
         yield
     finally:
-        with _lock:
-            kept = _kept.pop()
-            if not _kept:
-                sys.path[:] = [*kept, *(entry for entry in sys.path if entry not in kept)]
+        import_guard.unbar()
 
 
 @contextmanager

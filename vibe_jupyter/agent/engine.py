@@ -8,9 +8,13 @@ import asyncio
 import concurrent.futures
 import contextvars
 import logging
+import os
+import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
+
+from vibe_jupyter.import_guard import work_for_us
 
 T = TypeVar("T")
 
@@ -35,7 +39,8 @@ class Engine:
     """Owns the loop on which HTTP, file tools and the agent run. Nothing on it may touch the shell or print."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = _new_loop()
+        use_own_threads(self._loop)
         self._loop.set_exception_handler(_log_failure)
         # A copied context keeps what this thread writes with the cell that started it (measured on ipykernel 6 and 7).
         self._thread = threading.Thread(
@@ -54,6 +59,7 @@ class Engine:
             self._thread.join(CLOSE_TIMEOUT)
 
     def _run_loop(self) -> None:
+        work_for_us()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
@@ -61,6 +67,41 @@ class Engine:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
+
+
+def use_own_threads(loop: asyncio.AbstractEventLoop) -> None:
+    """Let the loop's threads count as ours: `getaddrinfo` imports codecs there, with no line of ours below it."""
+    loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(initializer=work_for_us))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Python's own kind of loop, whichever the user's code has installed.
+
+    libuv's maps an io_uring into the kernel, of which no copy could be made then.
+    """
+    return asyncio.ProactorEventLoop() if sys.platform == "win32" else _EngineLoop()
+
+
+if sys.platform != "win32":
+
+    class _EngineLoop(asyncio.SelectorEventLoop):
+        """Starts programs also under a policy that watches no children, such as uvloop's (before Python 3.14)."""
+
+        async def subprocess_exec(self, *args: Any, **more: Any) -> Any:
+            if sys.version_info < (3, 14):
+                policy: Any = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated]
+                if not isinstance(policy, asyncio.DefaultEventLoopPolicy):
+                    _let_watch_children(policy)
+            return await super().subprocess_exec(*args, **more)
+
+    def _let_watch_children(policy: Any) -> None:
+        """Give a policy what it lacks; the loops that it makes do without."""
+        try:
+            policy.get_child_watcher()
+        except NotImplementedError:
+            by_descriptor = hasattr(os, "pidfd_open")
+            watcher = asyncio.PidfdChildWatcher() if by_descriptor else asyncio.ThreadedChildWatcher()
+            policy.get_child_watcher = lambda: watcher
 
 
 async def end_tasks() -> None:

@@ -1,5 +1,6 @@
 """The gateway as an ASGI application, put together."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
@@ -12,6 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from vibe_jupyter.agent.engine import use_own_threads
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.guard import Guard
 from vibe_jupyter.gateway.metrics import ASKS_MODEL, Counted
@@ -65,6 +67,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
+        use_own_threads(asyncio.get_running_loop())
         for problem in await parts.agents.start():
             tell(problem)
         if parts.metrics is not None:

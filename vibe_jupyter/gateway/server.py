@@ -30,6 +30,7 @@ from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, Store, owner_mark
 from vibe_jupyter.gateway.work_folders import WorkFolders
+from vibe_jupyter.import_guard import work_for_us
 from vibe_jupyter.mcp_server.connections import Connection
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -198,6 +199,7 @@ class GatewayServer:
             time.sleep(_LOOK)
 
     def _run(self) -> None:
+        work_for_us()
         self._uvicorn.run(sockets=[self.listening])
 
     def stop(self) -> None:

@@ -22,6 +22,7 @@ from prometheus_client import multiprocess
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.metrics import COUNTS_FOLDER
 from vibe_jupyter.gateway.server import GRACE, LAST_WORDS, STOP_WAIT, TOKEN, GatewayServer
+from vibe_jupyter.import_guard import python_environment
 
 MOST: Final = 64
 """Workers of one gateway."""
@@ -99,7 +100,7 @@ class GatewayWorkers:
         process = subprocess.Popen(
             # Without -P a file of the folder, such as json.py, would be imported in the place of a module.
             [sys.executable, "-P", "-m", "vibe_jupyter.gateway.worker", str(descriptor), self._server.host, *options],
-            env=self._environ,
+            env=python_environment(self._environ),
             stdin=subprocess.PIPE,  # closed when it is to end, also where this process is killed
             pass_fds=[descriptor],
             start_new_session=True,  # Ctrl-C is for this process

@@ -19,6 +19,7 @@ from jupyter_client.manager import KernelManager
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.headless.document import PANEL, BridgeMethods, DocumentOutputs, HeadlessDocument
 from vibe_jupyter.headless.file import without_halves
+from vibe_jupyter.import_guard import python_environment
 
 START_WAIT: Final = 60.0
 """Seconds a kernel has to start."""
@@ -40,6 +41,11 @@ _DEEDS: Final = {
     "move": "moved cells",
 }
 
+_LAUNCHERS: Final = ("ipykernel_launcher", "ipykernel")
+_START: Final = """\
+import sys; sys.path[:] = filter(None, sys.path)
+from runpy import run_module; run_module("{module}", run_name="__main__", alter_sys=True)"""
+"""Starts a kernel in any version of Python; `-P` is not known before 3.11, and IPython would keep the folder out."""
 _STDERR: Final = 2
 """Its descriptor."""
 
@@ -47,12 +53,27 @@ Status = Literal["ok", "error", "aborted", "interrupted", "timeout", "died"]
 Say = Callable[[str], object]
 
 
-class _ThisPython(KernelSpecManager):
+class _SafeStart(KernelSpecManager):
+    """Kernels whose Python starts without the notebook's folder on its path, to which IPython then adds it."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        spec: Any = super().get_kernel_spec(kernel_name)
+        return self._safe(spec)
+
+    def _safe(self, spec: Any) -> KernelSpec:
+        """With `-m ipykernel_launcher`, Python looks for that module, and what finds it, in the folder first."""
+        argv: list[str] = spec.argv
+        if "-m" in argv and (module := argv[(at := argv.index("-m")) + 1]) in _LAUNCHERS:
+            spec.argv = [*argv[:at], "-c", _START.format(module=module), *argv[at + 2 :]]
+        return spec
+
+
+class _ThisPython(_SafeStart):
     """Knows one kernel: the Python that runs this, whatever others are installed."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        return KernelSpec(argv=command, display_name=kernel_name, language="python")
+        return self._safe(KernelSpec(argv=command, display_name=kernel_name, language="python"))
 
 
 class KernelProcess:
@@ -74,13 +95,14 @@ class KernelProcess:
         self._manager = KernelManager(
             kernel_name=name or "python3",
             connection_file=f"{self._folder}/c.json",
-            kernel_spec_manager=KernelSpecManager() if name else _ThisPython(),
+            kernel_spec_manager=_SafeStart() if name else _ThisPython(),
         )
         if sys.platform != "win32":
             # Sockets in a folder of our own are nobody else's to open.
             self._manager.transport, self._manager.ip = "ipc", f"{self._folder}/s"
         # Where a server starts the kernel, this says which notebook it is for.
         variables = {**os.environ, **(environment or {}), "JPY_SESSION_NAME": str(notebook)}
+        variables = python_environment(variables, str(notebook.parent))
         try:
             # What the kernel writes past its cells is no part of what our own program prints.
             self._manager.start_kernel(cwd=str(notebook.parent), env=variables, stdout=_STDERR)

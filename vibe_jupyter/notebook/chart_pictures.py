@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.files.images import MAX_BYTES
+from vibe_jupyter.import_guard import python_environment
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.child_environment import child_environment
@@ -125,7 +126,7 @@ async def _drawn_picture(kind: str, spec: Mapping[str, Any]) -> str | None:
         command = ShellCommand(
             argv=(sys.executable, "-P", "-m", "vibe_jupyter.charts.renderer", str(asked), str(drawn)),
             folder=Path(folder),
-            environment=child_environment(os.environ),
+            environment=python_environment(child_environment(os.environ)),
             timeout=2 * DRAWING_WAIT,  # the caller's wait ends it before
             output_limit=10_000,
         )

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.import_guard import python_environment
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.document import MAY_RAISE
@@ -129,7 +130,9 @@ async def verify_in_process(
         arguments = [str(path), "--json", "--this-python", "--folder", str(folder)]
         arguments += ["--timeout", str(seconds)] if seconds is not None else []
         argv = (sys.executable, "-P", "-c", _PROGRAM, "verify", *arguments)
-        done = await run_command(ShellCommand(argv, folder, _environment(), LONGEST, _KEPT_OUTPUT), take)
+        done = await run_command(
+            ShellCommand(argv, folder, python_environment(_environment(), str(folder)), LONGEST, _KEPT_OUTPUT), take
+        )
     take("\n")
     _must_have_run(done, verdicts)
     return verdicts

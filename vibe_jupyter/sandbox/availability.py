@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from vibe_jupyter.import_guard import installed_entries
 from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.inherited import shared_mappings
 from vibe_jupyter.sandbox.landlock import landlock_version
@@ -72,7 +73,7 @@ def overlay_refusal() -> str:
             tried = subprocess.run(
                 (sys.executable, "-P", "-c", _TRY_OVERLAY, os.path.realpath(folder)),
                 cwd=os.path.dirname(sys.executable),
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(installed_entries(sys.path))},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

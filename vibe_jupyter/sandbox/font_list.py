@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from vibe_jupyter.import_guard import python_environment
+
 SECONDS: Final = 20.0
 """In which the list is made, or left: matplotlib looks at all fonts of the machine for it."""
 _MODULE: Final = "matplotlib.font_manager"
@@ -50,6 +52,7 @@ async def _make_list() -> None:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", f"import {_MODULE}"),
             cwd=os.path.dirname(sys.executable),
+            env=python_environment(os.environ),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,

@@ -1,0 +1,259 @@
+"""Keeps the imports of this package and of its dependencies out of the folder that the user works in.
+
+A notebook's folder is on `sys.path`, so a file `sniffio.py` in it would run as soon as a dependency tries to import
+sniffio, which many do only at the first request. A list of such names is never complete. Therefore the import system's
+`PathFinder` is replaced by one that decides about each module it finds in such a folder by the code that asked for it.
+The user's own code goes on importing what it likes, also from its own threads.
+
+This module itself is imported before the guard is there: it uses nothing that is not loaded as Python starts.
+"""
+
+import os
+import sys
+from _contextvars import ContextVar
+from _frozen_importlib_external import PathFinder as _PathFinder
+from _thread import get_ident
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from importlib.metadata import Distribution, DistributionFinder
+    from types import CodeType, FrameType, ModuleType
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., object])
+
+_CODE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # as the names of our code objects begin
+_OURS = os.path.dirname(os.path.realpath(__file__))
+_FINDER = os.path.abspath(__file__)
+_PACKAGES = ("site-packages", "dist-packages")
+_works_for_us: "ContextVar[bool]" = ContextVar("vibe_works_for_us", default=False)
+_barred: dict[int, int] = {}  # depth of `bar` by thread
+_run_user_code: "set[CodeType]" = set()
+_real_paths: dict[str, str] = {}
+_installed: dict[str, bool] = {}
+_started_in: list[str] = []
+_at_start: set[str] = set()  # entries of the path that the user's environment gave: PYTHONPATH, editable installs
+
+
+def runs_user_code(function: "F") -> "F":
+    """Mark a function of ours that runs the user's code through libraries.
+
+    What they import on its behalf (`%autoreload` before a cell, callbacks of widgets) may come from the folder,
+    although no line of the user's code stands between them and us.
+    """
+    _run_user_code.add(function.__code__)  # pyright: ignore[reportFunctionMemberAccess]
+    return function
+
+
+def work_for_us() -> None:
+    """Count all of the current context as ours, which is a thread of ours and the tasks and threads that it begins."""
+    _works_for_us.set(True)
+
+
+def bar() -> None:
+    """Keep this thread from importing from the folder, whoever's code asks for it, until `unbar`."""
+    thread = get_ident()
+    _barred[thread] = _barred.get(thread, 0) + 1
+
+
+def unbar() -> None:
+    """Take back one `bar`."""
+    thread = get_ident()
+    _barred[thread] -= 1
+    if not _barred[thread]:
+        del _barred[thread]
+
+
+class PathFinder(_PathFinder):
+    """Python's own, which finds nothing in the user's folder for our code.
+
+    It keeps that name, by which other import hooks look for it in `sys.meta_path`.
+    """
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        """Find a module; that of a regular package is looked for where the package is."""
+        spec = super().find_spec(fullname, path, target)
+        if spec is None or isinstance(path, list) or all(map(_is_installed, _places(spec))):
+            return spec
+        entries = sys.path if path is None else path
+        barred = _folders_of_user(entries)
+        if not any(_is_in(place, barred) for place in _places(spec)) or not _is_for_us():
+            return spec
+        return super().find_spec(fullname, [one for one in entries if _real_path(one) not in barred], target)
+
+    @classmethod
+    def find_distributions(cls, context: "DistributionFinder.Context | None" = None) -> "Iterable[Distribution]":  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Find metadata of packages: an entry point in the folder is nothing that is installed."""
+        from importlib.metadata import DistributionFinder, MetadataPathFinder  # noqa: PLC0415 - its caller loaded it
+
+        context = DistributionFinder.Context() if context is None else context
+        barred = _folders_of_user(context.path)
+        if barred and _is_for_us():
+            kept = [one for one in context.path if _real_path(one) not in barred]
+            context = DistributionFinder.Context(name=context.name, path=kept)
+        return MetadataPathFinder.find_distributions(context)
+
+
+def install() -> None:
+    """Put the guard in the place of Python's own finder; may be called again."""
+    if PathFinder in sys.meta_path:
+        return
+    _started_in.extend(_roots())
+    _at_start.update(_real_path(one) for one in sys.path if os.path.isabs(one) and _real_path(one) not in _started_in)
+    for at, finder in enumerate(sys.meta_path):
+        if finder is _PathFinder:
+            sys.meta_path[at] = PathFinder
+            return
+
+
+def installed_entries(entries: "Iterable[str]", *folders: str) -> list[str]:
+    """The entries of a search path that are not in the user's folder, nor one of these folders."""
+    entries = list(entries)
+    barred = {*_folders_of_user(entries), *map(_real_path, folders)}
+    return [one for one in entries if one and _real_path(one) not in barred]
+
+
+def python_environment(environ: "Mapping[str, str]", *folders: str) -> dict[str, str]:
+    """The variables for a Python of ours: an empty entry of PYTHONPATH stands for the folder that it starts in.
+
+    Args:
+        environ: those that it would get.
+        folders: where it may start.
+    """
+    given = environ.get("PYTHONPATH")
+    if given is None:
+        return dict(environ)
+    return {**environ, "PYTHONPATH": os.pathsep.join(installed_entries(given.split(os.pathsep), *folders))}
+
+
+def _places(spec: "ModuleSpec") -> list[str]:
+    """The entries of the path that a module was found below, or their folders."""
+    if spec.submodule_search_locations is not None:
+        return [os.path.dirname(one) for one in spec.submodule_search_locations]
+    return [os.path.dirname(spec.origin)] if spec.origin else []
+
+
+def _folders_of_user(entries: "Iterable[str]") -> set[str]:
+    """The real paths of those entries that are the user's.
+
+    These are the folders of the work, relative entries, and what code put on the path that lies above or below such a
+    folder, as `../src` does. Where packages are installed is none, although an environment often lies inside a project.
+    """
+    roots = _roots()
+    found: set[str] = set()
+    for entry in entries:
+        place = _real_path(entry)
+        near = place not in _at_start and any(_is_below(place, root) or _is_below(root, place) for root in roots)
+        if near or place in roots or not os.path.isabs(entry):
+            found.add(place)
+    return {place for place in found if not _is_installed(place)}
+
+
+def _roots() -> list[str]:
+    """The folders that the user works in: now, at the start, and that of the script."""
+    return [one for one in {_working_folder(), *_started_in, _script_folder()} if one]
+
+
+def _is_in(place: str, folders: set[str]) -> bool:
+    """True if the place is one of the folders or inside an archive there."""
+    place = _real_path(place)
+    return any(_is_below(place, one) for one in folders)
+
+
+def _is_installed(place: str) -> bool:
+    known = _installed.get(place)
+    if known is None:
+        real = _real_path(place)
+        known = os.path.isabs(place) and any(_is_below(real, one) for one in _places_of_packages())
+        _installed[place] = known
+    return known
+
+
+def _places_of_packages() -> "set[str]":
+    site: Any = sys.modules.get("site")
+    places = {_OURS, os.path.dirname(_real_path(os.__file__))}
+    if site is not None:
+        places.update(map(_real_path, site.getsitepackages()))
+        if site.USER_SITE:
+            places.add(_real_path(site.USER_SITE))
+    beside = os.path.dirname(_OURS)
+    if os.path.basename(beside) in _PACKAGES or _holds_metadata(beside):
+        places.add(beside)
+    return places
+
+
+def _holds_metadata(folder: str) -> bool:
+    """True where pip put us with our dependencies, as by `pip install --target`."""
+    try:
+        return any(one.startswith("vibe_jupyter-") and one.endswith(".dist-info") for one in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _is_for_us() -> bool:
+    """True if our code or a dependency on its behalf imports, False for the user's own.
+
+    The innermost frame that is ours or the user's decides; frames of libraries stand for whoever called them.
+    """
+    if get_ident() in _barred:
+        return True
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    roots = _roots()
+    while frame is not None:
+        code = frame.f_code
+        if code in _run_user_code:
+            return False
+        name = code.co_filename
+        if name.startswith(_CODE):
+            if code.co_filename != _FINDER:
+                return True
+        elif frame.f_globals.get("__name__") == "__main__" or _is_users_file(name, roots):
+            return False
+        frame = frame.f_back
+    return _works_for_us.get()
+
+
+def _is_users_file(name: str, roots: list[str]) -> bool:
+    if not os.path.isabs(name):  # made by `exec`, in a library's name or frozen
+        return False
+    place = _real_path(os.path.dirname(name))
+    return any(_is_below(place, root) for root in roots) and not _is_installed(place)
+
+
+def _working_folder() -> str:
+    """The folder of the process, or "" if it is gone."""
+    try:
+        return _real_path(os.getcwd())
+    except OSError:
+        return ""
+
+
+def _script_folder() -> str:
+    """The folder of the script that runs, which Python puts on the path, or ""."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.dirname(_real_path(script)) if isinstance(script, str) else ""
+
+
+def _real_path(path: str) -> str:
+    """The path without links; kept for absolute ones, which are asked for at each import."""
+    if not os.path.isabs(path):
+        try:
+            return os.path.realpath(path)
+        except OSError:  # the working folder is gone
+            return path
+    real = _real_paths.get(path)
+    if real is None:
+        real = _real_paths[path] = os.path.realpath(path)
+    return real
+
+
+def _is_below(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+install()
