@@ -52,6 +52,16 @@ def work_for_us() -> None:
     _works_for_us.set(True)
 
 
+def guard_kernel() -> None:
+    """Count what a kernel of ours does outside of cells as ours: ipykernel imports psutil only as it ends."""
+    from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415 - the kernel needs it next
+
+    shell: Any = InteractiveShell
+    for function in (shell.run_cell, shell.run_cell_async):
+        runs_user_code(function)
+    work_for_us()
+
+
 def bar() -> None:
     """Keep this thread from importing from the folder, whoever's code asks for it, until `unbar`."""
     thread = get_ident()

@@ -10,6 +10,7 @@ from vibe_jupyter.app.models import model_table
 from vibe_jupyter.config.agents import AGENT_FILES, AGENTS_FOLDER
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_files
+from vibe_jupyter.files.plain_file import read_plain_file
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
 from vibe_jupyter.protocol import Choice
@@ -157,6 +158,6 @@ def _read_profiles(
 
 def _read_file(path: Path) -> config.ProfileFile:
     try:
-        return config.ProfileFile(path, path.read_text(encoding="utf-8-sig"))
+        return config.ProfileFile(path, read_plain_file(path).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path}: {error}.") from error

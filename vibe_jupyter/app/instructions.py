@@ -33,6 +33,7 @@ from vibe_jupyter.context.prompt_layers import (
     tools_text,
     unasked_names,
 )
+from vibe_jupyter.files.plain_file import read_plain_file
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.shell_path import find_shell
@@ -210,7 +211,7 @@ def written_theme(tree: SettingNode) -> str:
 
 def _agents_texts(query: ProjectQuery) -> list[str]:
     try:
-        own = (query.prompts.home / AGENTS_FILE).read_bytes()
+        own = read_plain_file(query.prompts.home / AGENTS_FILE)
     except OSError:
         own = None
     said = {"the user": own, "this folder": query.prompts.project.get(AGENTS_FILE)}

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -255,11 +256,13 @@ def _megabytes(size: int) -> str:
 def _ask_kernel(name: str) -> dict[str, Any]:
     document = HeadlessDocument({"cells": []})
     cell = document.append("code", PROBE)
-    kernel = KernelProcess(name, Path.cwd() / "doctor.ipynb")
-    try:
-        outcome = NotebookRun(document, kernel, path="", say=str).run_cell(cell, timeout=PROBE_WAIT)
-    finally:
-        kernel.close()
+    # In the working folder, a file `vibe_jupyter.py` there would stand in for ours.
+    with tempfile.TemporaryDirectory(prefix="vibe-doctor-", ignore_cleanup_errors=True) as folder:
+        kernel = KernelProcess(name, Path(folder, "doctor.ipynb"))
+        try:
+            outcome = NotebookRun(document, kernel, path="", say=str).run_cell(cell, timeout=PROBE_WAIT)
+        finally:
+            kernel.close()
     if outcome.status != "ok":
         raise VibeError(f"The kernel did not answer: {outcome.error} Is it a Python kernel?")
     printed = "".join(output.get("text", "") for output in document.cell(cell)["outputs"])

@@ -24,6 +24,7 @@ from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, config_pat
 from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, unknown_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
+from vibe_jupyter.files.plain_file import read_plain_file
 from vibe_jupyter.near_names import near_names
 from vibe_jupyter.protocol import Level
 from vibe_jupyter.safe_imports import without_plugins, without_working_folder
@@ -68,7 +69,7 @@ def _env_file(environ: Mapping[str, str]) -> _EnvFile:
 
 def _read_env_file(path: Path) -> _EnvFile:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain_file(path).decode("utf-8")
     except FileNotFoundError:
         return _EnvFile()
     except (OSError, UnicodeDecodeError) as error:
@@ -435,8 +436,8 @@ def _merge_nodes(weak: SettingNode, strong: SettingNode, *, top: bool = False) -
 
 
 def _join_lists(weak: SettingNode, strong: SettingNode) -> SettingNode:
-    have = [node.plain() for node in weak.items]
-    return SettingNode([*weak.items, *(node for node in strong.items if node.plain() not in have)], strong.origin)
+    have = {repr(node.plain()) for node in weak.items}
+    return SettingNode([*weak.items, *(node for node in strong.items if repr(node.plain()) not in have)], strong.origin)
 
 
 def _unite_by_name(weak: SettingNode, strong: SettingNode, name: Callable[[SettingNode], str]) -> SettingNode:

@@ -6,16 +6,20 @@ reading statement by statement tells where each begins, whatever strings and arr
 
 import importlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.plain_file import read_plain_file
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.safe_imports import without_working_folder
 
 CONFIG_FILE: Final = "config.toml"
@@ -29,10 +33,18 @@ Step = str | int
 
 DEEPEST: Final = 50
 """Tables and lists within one another."""
-LOCATING: Final = 20
-"""Characters read for each character of the file, until lines are left unknown: a long string is read line by line."""
-LOCATING_FREE: Final = 200_000
-"""Characters read in any case."""
+LOCATING: Final = 2
+"""Characters read for each character of the file, until lines are left unknown: a long array is read line by line."""
+LOCATING_FREE: Final = 100_000
+"""Characters read in any case; of a project's file, which nobody may trust yet, a tenth."""
+MOST_PARTS: Final = 16  # of one dotted key in a project's file; tomllib's time grows with their square
+_STRING: Final = lazy_pattern(
+    r"""\"{3}(?:[^"\\]|\\.|"(?!""))*(?:"{3}|\Z)|'{3}(?:[^']|'(?!''))*(?:'{3}|\Z)"""
+    r"""|"(?:[^"\\\n]|\\[^\n])*(?:"|$)|'[^'\n]*(?:'|$)|\#[^\n]*""",
+    re.DOTALL | re.MULTILINE,
+)
+"""Strings, quoted keys and comments, also such as have no end, so that each is passed over once."""
+_LONG_KEY: Final = lazy_pattern(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_PARTS},}}")
 
 Place = tuple[Step, ...]
 
@@ -158,7 +170,7 @@ def read_toml(path: Path, layer: LayerName) -> SettingNode | None:
         ConfigError: it cannot be read, or is no TOML; names the file, and the line where there is one.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_plain_file(path).decode("utf-8-sig")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -170,14 +182,34 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
     """The settings in a text.
 
     Raises:
-        ConfigError: it is no TOML; names the file and the line.
+        ConfigError: it is no TOML; names the file and the line. Of a project's file, also if a key has too many parts.
     """
+    if layer != "project":
+        return _parse(text, path, layer)
+    parsed = _parse_of_project(text, path)
+    if isinstance(parsed, str):
+        raise ConfigError(parsed)
+    return parsed
+
+
+@lru_cache(maxsize=64)
+def _parse_of_project(text: str, path: Path) -> SettingNode | str:
+    """The settings, or what is wrong; several questions are asked of one file before anybody trusts it."""
+    if _LONG_KEY.search(_STRING.sub(_passed_over, text)):
+        return f"{path} has a key of more than {MOST_PARTS} parts. Shorten it, then try again."
+    try:
+        return _parse(text, path, "project")
+    except ConfigError as error:
+        return str(error)
+
+
+def _parse(text: str, path: Path, layer: LayerName) -> SettingNode:
     with without_working_folder():
         import tomllib  # noqa: PLC0415 - many have no such file
 
     try:
         values: dict[str, Any] = tomllib.loads(text)
-        lines = _key_lines(text)
+        lines = _key_lines(text, LOCATING_FREE // 10 if layer == "project" else LOCATING_FREE)
     except ValueError as error:  # also a number of thousands of digits
         raise ConfigError(f"{path} is not TOML: {error}. Fix that line, then try again.") from error
     except RecursionError:
@@ -194,9 +226,16 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
         if isinstance(value, list):
             items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
             return SettingNode([place(item, (*at, number), line) for number, item in enumerate(items)], origin)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ConfigError(f"{origin}: a number is larger than TOML's integers may be. Fix it, then try again.")
         return SettingNode(_json_value(value), origin)
 
     return place(values, (), None)
+
+
+def _passed_over(found: re.Match[str]) -> str:
+    """A word in the place of a string, which may be a quoted part of a key; nothing in that of a comment."""
+    return "" if found[0].startswith("#") else "_"
 
 
 def _too_deep(path: Path) -> ConfigError:
@@ -208,7 +247,7 @@ def _json_value(value: Any) -> JsonValue:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _key_lines(text: str) -> dict[Place, int]:
+def _key_lines(text: str, free: int) -> dict[Place, int]:
     """The line of each header and key."""
     import tomllib  # noqa: PLC0415 - it is loaded
 
@@ -216,7 +255,7 @@ def _key_lines(text: str) -> dict[Place, int]:
     counts: dict[Place, int] = {}
     prefix: Place = ()
     statement, start = "", 1
-    left = LOCATING_FREE + LOCATING * len(text)
+    left = free + LOCATING * len(text)
     for number, line in enumerate(text.split("\n"), 1):
         start = start if statement else number
         statement += line + "\n"
@@ -307,7 +346,7 @@ def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
     tomlkit = load_tomlkit()
     path = config_path(environ)
     try:
-        text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
+        text = read_plain_file(path).decode("utf-8-sig").replace("\r\n", "\n") if path.exists() else ""
         # What is put behind a last line without an end would stand in it.
         document = tomlkit.parse(f"{text}\n" if text and not text.endswith("\n") else text)
         yield path, document

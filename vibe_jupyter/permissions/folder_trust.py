@@ -8,7 +8,8 @@ import hashlib
 import os
 import stat
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import FileStamp, stamp_file, stamp_files
+from vibe_jupyter.files.plain_file import read_plain_file
 from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
@@ -52,6 +54,17 @@ BESIDE: Final = (".mcp.json", "AGENTS.md")
 MOST_FILES: Final = 500
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of all files together; a folder with more cannot be looked through, and so not be trusted."""
+MOST_ENTRIES: Final = 5_000
+"""Names in all these folders."""
+MOST_NAMED: Final = 100
+"""Paths that its settings name."""
+DEEPEST: Final = 50
+"""Folders in one another."""
+PARSED: Final[Sequence[str]] = (".toml", ".json")
+"""Ends of names of files that are parsed before anybody trusts them, which takes longer than reading them."""
+_KB: Final = 64
+MOST_PARSED_BYTES: Final = _KB * 1024
+"""Of the settings and agents together, and of the list of servers."""
 
 
 class TrustQuestion(NamedTuple):
@@ -116,7 +129,7 @@ class TrustedFolders:
             from vibe_jupyter.permissions.kept_files import TrustFile  # noqa: PLC0415 - many bring nothing to trust
 
         try:
-            text = self._path.read_text(encoding="utf-8")
+            text = read_plain_file(self._path).decode("utf-8")
         except FileNotFoundError:
             return TrustFile()
         except (OSError, UnicodeDecodeError) as error:
@@ -173,17 +186,29 @@ def scan_folder(folder: Path, also: Sequence[str] = ()) -> FolderContents:
     """
     files: dict[str, bytes] = {}
     problems: list[str] = []
+    left: dict[str, int] = dict.fromkeys(PARSED, MOST_PARSED_BYTES)
     size = 0
-    for path in _candidate_files(folder, also, problems):
-        content = _file_content(path, MOST_BYTES - size, problems)
-        if content is None:
-            continue
-        files[path.relative_to(folder).as_posix()] = content
-        size += len(content)
-        if len(files) > MOST_FILES or size >= MOST_BYTES:
-            return FolderContents(
-                problems=(f"{folder / PROJECT_FOLDER} holds too much to look through; nothing is loaded",)
-            )
+    try:
+        for path in _candidate_files(folder, also, problems):
+            most = left.get(path.suffix, MOST_BYTES)
+            content = _file_content(path, min(most, MOST_BYTES - size), problems)
+            if content is None:
+                continue
+            if path.suffix in left and len(content) > most:
+                if left[path.suffix]:
+                    problems.append(f"{path}: settings and agents, or servers, of more than {_KB} KB; not loaded")
+                left[path.suffix] = 0
+                continue
+            if path.suffix in left:
+                left[path.suffix] -= len(content)
+            files[path.relative_to(folder).as_posix()] = content
+            size += len(content)
+            if len(files) > MOST_FILES or size >= MOST_BYTES:
+                raise _TooMuch
+    except _TooMuch:
+        return FolderContents(
+            problems=(f"{folder / PROJECT_FOLDER} holds too much to look through; nothing is loaded",)
+        )
     return FolderContents(files, tuple(problems))
 
 
@@ -191,7 +216,9 @@ def stamp_folder(folder: Path, also: Sequence[str] = ()) -> tuple[list[FileStamp
     """How everything stands that `scan_folder` would read, and what it would pass over; opens nothing."""
     problems: list[str] = []
     places: set[Path] = set()
-    named = {*_candidate_files(folder, also, problems, places)}
+    named: set[Path] = set()
+    with suppress(_TooMuch):
+        named.update(_candidate_files(folder, also, problems, places))
     return stamp_files(sorted(named | places), follow_links=False), problems
 
 
@@ -207,6 +234,9 @@ def _candidate_files(
         places: gets every path that was looked at for it: as long as they stand as they do, this finds the same.
     """
     places = set() if places is None else places
+    left = _Entries(MOST_ENTRIES)
+    if len(also) > MOST_NAMED:
+        raise _TooMuch
     own_folders = [folder / name for name in (PROJECT_FOLDER, SHARED_FOLDER)]
     places.update(own_folders)
     linked = [own for own in own_folders if own.is_symlink()]
@@ -214,9 +244,9 @@ def _candidate_files(
     for name, ends in LOADED.items():
         path = folder / name
         if path.parent not in linked and path.parent.is_dir():
-            yield from _files_below(path, ends, problems, places)
+            yield from _files_below(path, ends, problems, places, left)
     for name in BESIDE:
-        yield from _files_below(folder / name, (), problems, places)
+        yield from _files_below(folder / name, (), problems, places, left)
     for name in also:
         path = Path(os.path.normpath(folder / name))
         places.update(_path_steps(path, folder) if path.is_relative_to(folder) else ())
@@ -227,20 +257,60 @@ def _candidate_files(
         ):
             problems.append(f"{name} is not a path inside {folder}; not loaded")
         elif not any(path.is_relative_to(folder / known) for known in LOADED):
-            yield from _files_below(path, (*LOADED_FILES, *AGENT_FILES), problems, places)
+            yield from _files_below(path, (*LOADED_FILES, *AGENT_FILES), problems, places, left)
 
 
-def _files_below(path: Path, ends: tuple[str, ...], problems: list[str], places: set[Path]) -> Iterator[Path]:
+class _TooMuch(Exception):
+    """A folder holds more than is looked through."""
+
+
+class _Entries:
+    """The number of names that may still be looked at."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, count: int) -> None:
+        """
+        Raises:
+            _TooMuch: there are more.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise _TooMuch
+
+    @property
+    def left(self) -> int:
+        return self._left
+
+
+def _files_below(
+    path: Path, ends: tuple[str, ...], problems: list[str], places: set[Path], entries: _Entries
+) -> Iterator[Path]:
     places.add(path)
     if path.is_symlink():
         problems.append(f"{path} is a link; not loaded")
     elif path.is_dir():
-        for root, folders, files in os.walk(path):
-            places.add(Path(root))
-            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
-            yield from (Path(root, name) for name in sorted(files) if name.endswith(ends))
+        yield from _files_in(path, ends, places, entries, DEEPEST)
     elif os.path.lexists(path):
+        entries.take(1)
         yield path
+
+
+def _files_in(folder: Path, ends: tuple[str, ...], places: set[Path], entries: _Entries, deeper: int) -> Iterator[Path]:
+    if not deeper:
+        raise _TooMuch
+    places.add(folder)
+    try:
+        with os.scandir(folder) as found:
+            names = sorted((one.name, one.is_dir(follow_symlinks=False)) for one in islice(found, entries.left + 1))
+    except OSError:
+        return
+    entries.take(len(names))
+    yield from (folder / name for name, is_folder in names if not is_folder and name.endswith(ends))
+    for name, is_folder in names:
+        if is_folder and not name.startswith((".", "__pycache__")):
+            yield from _files_in(folder / name, ends, places, entries, deeper - 1)
 
 
 def _path_steps(path: Path, folder: Path) -> Iterator[Path]:
