@@ -16,13 +16,12 @@ from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from importlib.metadata import Distribution, DistributionFinder
-    from types import CodeType, FrameType, ModuleType
-    from typing import Any, TypeVar
+    from types import FrameType, ModuleType
+    from typing import Any
 
-    F = TypeVar("F", bound=Callable[..., object])
 
 _CODE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # as the names of our code objects begin
 _OURS = os.path.dirname(os.path.realpath(__file__))
@@ -30,36 +29,15 @@ _FINDER = os.path.abspath(__file__)
 _PACKAGES = ("site-packages", "dist-packages")
 _works_for_us: "ContextVar[bool]" = ContextVar("vibe_works_for_us", default=False)
 _barred: dict[int, int] = {}  # depth of `bar` by thread
-_run_user_code: "set[CodeType]" = set()
 _real_paths: dict[str, str] = {}
 _installed: dict[str, bool] = {}
 _started_in: list[str] = []
 _at_start: set[str] = set()  # entries of the path that the user's environment gave: PYTHONPATH, editable installs
 
 
-def runs_user_code(function: "F") -> "F":
-    """Mark a function of ours that runs the user's code through libraries.
-
-    What they import on its behalf (`%autoreload` before a cell, callbacks of widgets) may come from the folder,
-    although no line of the user's code stands between them and us.
-    """
-    _run_user_code.add(function.__code__)  # pyright: ignore[reportFunctionMemberAccess]
-    return function
-
-
 def work_for_us() -> None:
     """Count all of the current context as ours, which is a thread of ours and the tasks and threads that it begins."""
     _works_for_us.set(True)
-
-
-def guard_kernel() -> None:
-    """Count what a kernel of ours does outside of cells as ours: ipykernel imports psutil only as it ends."""
-    from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415 - the kernel needs it next
-
-    shell: Any = InteractiveShell
-    for function in (shell.run_cell, shell.run_cell_async):
-        runs_user_code(function)
-    work_for_us()
 
 
 def bar() -> None:
@@ -86,9 +64,9 @@ class PathFinder(_PathFinder):
     def find_spec(
         cls, fullname: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """Find a module; that of a regular package is looked for where the package is."""
+        """Find a module. That of a regular package is where the package is, and one that is reloaded where it was."""
         spec = super().find_spec(fullname, path, target)
-        if spec is None or isinstance(path, list) or all(map(_is_installed, _places(spec))):
+        if spec is None or target is not None or isinstance(path, list) or all(map(_is_installed, _places(spec))):
             return spec
         entries = sys.path if path is None else path
         barred = _folders_of_user(entries)
@@ -216,11 +194,9 @@ def _is_for_us() -> bool:
     roots = _roots()
     while frame is not None:
         code = frame.f_code
-        if code in _run_user_code:
-            return False
         name = code.co_filename
         if name.startswith(_CODE):
-            if code.co_filename != _FINDER:
+            if name != _FINDER:
                 return True
         elif frame.f_globals.get("__name__") == "__main__" or _is_users_file(name, roots):
             return False

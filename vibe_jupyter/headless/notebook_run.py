@@ -44,7 +44,7 @@ _DEEDS: Final = {
 _LAUNCHERS: Final = ("ipykernel_launcher", "ipykernel")
 _START: Final = """\
 import sys; sys.path[:] = filter(None, sys.path)
-try: from vibe_jupyter.import_guard import guard_kernel; guard_kernel()
+try: from vibe_jupyter.import_guard import work_for_us; work_for_us()
 except ImportError: pass
 from runpy import run_module; run_module("{module}", run_name="__main__", alter_sys=True)"""
 """Starts a kernel in any version of Python; `-P` is not known before 3.11, and IPython would keep the folder out."""

@@ -19,7 +19,6 @@ import psutil
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
 
-from vibe_jupyter.import_guard import runs_user_code
 from vibe_jupyter.kernel.interrupts import Deadline, Proceed, sigint_goes_to
 from vibe_jupyter.kernel.ipython_types import (
     CellResult,
@@ -239,7 +238,7 @@ class CodeRunner:
         began = time.monotonic()
         with sigint_goes_to(attempt.on_sigint) as proceed:
             with self._capture_outputs(outputs, on_output, shown.set), self._beside_the_notebook(code, attempt):
-                attempt.run(lambda: run_in_shell(self._shell, code, store_history=False))
+                attempt.run(lambda: self._shell.run_cell(code, store_history=False))
             if shown.is_set() or attempt.has_asked:
                 on_shown()
             result = ExecutionResult(
@@ -316,12 +315,6 @@ class CodeRunner:
                 yield
         finally:
             shell.loop_runner = runner
-
-
-@runs_user_code
-def run_in_shell(shell: IPythonShell, code: str, *, store_history: bool) -> CellResult:
-    """Run a cell's code, with what the user has registered to run before and after cells."""
-    return shell.run_cell(code, store_history=store_history)
 
 
 class _Forgetful(dict[int, list[object]]):

@@ -23,8 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.import_guard import runs_user_code
-from vibe_jupyter.kernel.execution import ExecutionAttempt, refuse_exit, run_in_shell
+from vibe_jupyter.kernel.execution import ExecutionAttempt, refuse_exit
 from vibe_jupyter.kernel.interrupts import sigint_goes_to
 from vibe_jupyter.kernel.ipython_types import (
     CellResult,
@@ -236,7 +235,7 @@ class NestedCells:
         outputs = CollectedOutputs()
 
         def execute() -> CellResult:
-            return run_in_shell(self._shell, code, store_history=True)
+            return self._shell.run_cell(code, store_history=True)
 
         return self._execute_request(
             execute, outputs, ExecutionAttempt(timeout, on_asking), kernel_capture(self._kernel, outputs, on_output)
@@ -355,7 +354,6 @@ class TakenRequest:
             kernel.set_parent(identities, outer, "shell")
             self._publish_state("busy", outer)
 
-    @runs_user_code
     def execute(self) -> None:
         """Let the kernel execute and answer it.
 

@@ -1,0 +1,63 @@
+"""Files of an untrusted folder that are to stall a prompt: each costs at most a second of CPU more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.app.hostile_files import HOSTILE
+from tests.kernel.matrix import INSTALLED
+from tests.tiers import further
+from vibe_jupyter.testing import say
+
+pytestmark = [pytest.mark.xdist_group("app"), pytest.mark.attack("untrusted folders")]
+
+MOST = 1.0
+"""Seconds of CPU that a prompt takes more."""
+SPENT = "import os; print(sum(os.times()[:4]))"
+SAMPLE = (
+    "key of 12,000 parts",
+    "array of many lines",
+    "400 agents of many lines",
+    "settings are a pipe",
+    "deep folders",
+)
+"""What `make test` tries."""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("hostile")) as session:
+        cost_of_prompt(session)
+        yield session
+
+
+def cost_of_prompt(session: Session) -> float:
+    """Seconds of CPU of the first prompt of a conversation; it must be answered."""
+    session.run("%vibe reset")
+    session.model.will_reply(say("Hello."))
+    began = float(session.run(SPENT).text)
+    session.run("%vibe hi")
+    return float(session.run(SPENT).text) - began
+
+
+@pytest.mark.requirement("config.trust.stall")
+@pytest.mark.parametrize("name", [name if name in SAMPLE else further(name) for name in HOSTILE])
+def test_no_file_of_an_untrusted_folder_stalls_a_prompt(kernel: Session, name: str) -> None:
+    there = set(kernel.folder.iterdir())
+    usual = cost_of_prompt(kernel)
+    HOSTILE[name](kernel.folder)
+    try:
+        assert cost_of_prompt(kernel) - usual < MOST
+    finally:
+        for path in set(kernel.folder.iterdir()) - there:
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        rmtree(path)
+    else:
+        path.unlink()
