@@ -1,0 +1,139 @@
+"""The runner of attacks: what it counts, what fails it, and the table that it prints."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.attacks import FAMILIES
+from tests.attacks.verdicts import Verdicts, as_argument, table
+from tests.patience import patient
+from tests.tiers import further
+
+ROOT = Path(__file__).parents[2]
+WAIT = patient(60)  # seconds
+CONFTEST = """
+from tests.attacks import collection
+
+def pytest_addoption(parser):
+    collection.add_options(parser)
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "attack(family)")
+    config.addinivalue_line("markers", "matrix")
+    config.pluginmanager.register(collection)
+"""
+ATTACKS = """
+import pytest
+
+@pytest.mark.attack("paths")
+@pytest.mark.parametrize("number", range(250))
+def test_held(number):
+    pass
+
+@pytest.mark.attack("paths", always=True)
+@pytest.mark.parametrize("number", range(3))
+def test_always(number):
+    pass
+
+@pytest.mark.attack("gateway")
+def test_several(attempts):
+    attempts(["a", "b", "c"], ["b"])
+    attempts(["d"], [])
+    assert False
+
+@pytest.mark.attack("gateway")
+def test_through():
+    assert False
+
+@pytest.mark.attack("arming")
+def test_left_out():
+    pytest.skip("no page here")
+
+@pytest.mark.attack("arming")
+def test_broken(missing_fixture):
+    pass
+
+def test_is_none():
+    pass
+"""
+RUN = """
+import sys, pytest
+from tests.attacks.verdicts import Verdicts, lines
+verdicts = Verdicts()
+pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]], [verdicts])
+print(*lines(verdicts, ["paths", "gateway", "arming"]), sep="\\n")
+print("passed" if verdicts.passed else "failed")
+"""
+MARK = re.compile(r'mark\.attack\("([^"]+)"')
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    (tmp_path / "test_some.py").write_text(ATTACKS, encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *options: str) -> list[str]:
+    """Return what a run of these attacks printed."""
+    command = [sys.executable, "-c", RUN, str(folder), f"--rootdir={folder}", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("workers", [("-n", "2"), further(())])
+def test_each_attempt_has_one_verdict_and_what_has_none_fails_the_run(folder: Path, workers: tuple[str, ...]) -> None:
+    assert (
+        run(folder, "-m", "attack", *workers)[-8:]
+        == [
+            "paths: 253 tried, 253 held, 0 got through",
+            "gateway: 5 tried, 3 held, 2 got through",
+            "arming: 0 tried, 0 held, 0 got through",
+            "  without a verdict, their setup failed: 1",
+            "  left out: 1, because no page here",
+            "attacks: 258 tried, 256 held, 2 got through",
+            "failed",
+        ][-8:]
+    )
+
+
+def test_a_run_of_what_holds_passes(folder: Path) -> None:
+    assert run(folder, "-m", "attack", "--family=paths")[-2:] == [
+        "attacks: 253 tried, 253 held, 0 got through",
+        "passed",
+    ]
+
+
+def test_make_test_runs_a_hundredth_of_each_and_the_same_one_each_time(folder: Path) -> None:
+    first, second = (run(folder, "-m", "not matrix", "-k", "held or always or none", "-rp") for _ in range(2))
+    ran = [line for line in first if line.startswith("PASSED ")]
+    assert len(ran) == 2 + 3 + 1
+    assert ran == [line for line in second if line.startswith("PASSED ")]
+
+
+def test_a_run_of_what_holds_passes_and_a_worker_that_crashes_fails_it(folder: Path) -> None:
+    chosen = ("-m", "attack", "--family=paths")
+    assert run(folder, *chosen)[-2:] == ["attacks: 253 tried, 253 held, 0 got through", "passed"]
+    (folder / "test_more.py").write_text(
+        "import os, pytest\n\n@pytest.mark.attack('paths')\ndef test_ends():\n    os._exit(1)\n", encoding="utf-8"
+    )
+    assert run(folder, *chosen, "-n", "1", "--max-worker-restart=0")[-1] == "failed"
+
+
+def test_an_unknown_family_fails_the_collection(folder: Path) -> None:
+    (folder / "test_more.py").write_text("import pytest\n\n@pytest.mark.attack('x')\ndef test_it(): pass\n", "utf-8")
+    assert any("families.toml does not have: ['x']" in line for line in run(folder, "-m", "attack"))
+
+
+def test_the_table_of_the_docs_has_all_families_and_each_has_attacks() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    head, *rows, _ = table(Verdicts()).splitlines()
+    described = [row.split(" | ")[:2] for row in rows[1:]]
+    shown = [line.split(" | ")[:2] for line in page.partition(head)[2].strip().splitlines()[1 : len(FAMILIES) + 1]]
+    assert shown == described, "python -m tests.attacks --table prints it"
+    tests = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
+    assert {family for text in tests for family in MARK.findall(text)} >= FAMILIES.keys()
+    assert len({as_argument(name) for name in FAMILIES}) == len(FAMILIES)
