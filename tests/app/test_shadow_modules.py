@@ -18,7 +18,7 @@ from vibe_jupyter.cli import COMMANDS as PROGRAM
 from vibe_jupyter.commands.registry import COMMANDS
 from vibe_jupyter.testing import ScriptedModel, call, say
 
-pytestmark = [pytest.mark.xdist_group("app"), pytest.mark.attack("untrusted folders")]
+pytestmark = [pytest.mark.xdist_group("app"), pytest.mark.attack("shadow modules")]
 
 ENOUGH = 330
 """Names at least."""
