@@ -32,7 +32,7 @@ GONE_WITHIN = 10.0
 READY_WITHIN = 60.0
 FILE = "kept.txt"
 OLD, NEW = "old\n" * 500, "new\n" * 5_000
-COMMAND = "sleep 300 & setsid sleep 300 & (trap '' TERM; sleep 300) & wait"
+COMMAND = "sleep 300 & setsid env -i sleep 300 & ((env -i sleep 300 &) &); (trap '' TERM; sleep 300) & wait"
 PROMPT = "%%vibe --yes=bash,write_file,run_code\ngo"
 
 

@@ -21,6 +21,7 @@ from vibe_jupyter.files.shown_names import shown_name
 from vibe_jupyter.sandbox import command_calls as calls
 from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.caller import link_of, memory_of, of_thread, program_of, signed
+from vibe_jupyter.sandbox.command_room import CommandRoom
 from vibe_jupyter.sandbox.landlock import lies_in
 from vibe_jupyter.sandbox.seccomp import FILE_LOCKS
 from vibe_jupyter.tools.supervisor import Supervisor
@@ -68,7 +69,7 @@ class CommandTerms(NamedTuple):
     listable: list[str]
     runnable: list[str]
     memory: int
-    """Bytes for each of its processes."""
+    """Bytes for its processes, all together."""
 
 
 class _Call(NamedTuple):
@@ -108,13 +109,17 @@ class CommandWatch:
 
     def until_end(self) -> tuple[str, ...]:
         """Answer until the first process ends, or was refused something and had its time; what that was, in words."""
+        room = CommandRoom(self._terms.own, self._terms.memory)
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
         self._supervisor.register(poll)
         last = None
         while len(self._said) < MOST_SAID and (last is None or time.monotonic() < last):
-            wait = None if last is None else max(0.0, last - time.monotonic()) * 1_000
+            wait = room.wait if last is None else min(room.wait, max(0.0, last - time.monotonic()) * 1_000)
             ready = dict(poll.poll(wait))
+            if excess := room.wait == 0 and room.excess(self._supervisor.descendants()):
+                self._said[excess] = None
+                break
             if ready.pop(self._listener, 0) & select.POLLIN:
                 self._answer_next()
             if ready and (not self._supervisor.reap() or self._supervisor.is_over()):

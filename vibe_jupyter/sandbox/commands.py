@@ -32,7 +32,9 @@ _ALSO_READABLE: Final = (
 _OUR_PACKAGE: Final = Path(__file__).parents[1]
 _GUARD: Final = (str(_OUR_PACKAGE.parent), "vibe_jupyter.sandbox.guard")
 """The program that supervises a confined command."""
-_NO_ROOM: Final = re.compile(r"MemoryError|cannot allocate memory|bad_alloc|file too large|out of memory", re.I)
+_NO_ROOM: Final = re.compile(
+    r"MemoryError|file size limit exceeded|cannot allocate memory|bad_alloc|file too large|out of memory", re.I
+)
 
 
 class SandboxedCommands:

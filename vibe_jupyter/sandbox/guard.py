@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from vibe_jupyter.sandbox.command_calls import command_rules
+from vibe_jupyter.sandbox.command_room import MOST_WRITTEN
 from vibe_jupyter.sandbox.command_watch import CommandTerms, CommandWatch
 from vibe_jupyter.sandbox.landlock import landlock_version, restrict_paths
 from vibe_jupyter.sandbox.seccomp import install_filter
@@ -24,14 +25,12 @@ from vibe_jupyter.sandbox.system_calls import (
     gain_no_privileges,
     limit_resource,
 )
-from vibe_jupyter.tools.supervisor import DONE, FAILED, Supervisor
+from vibe_jupyter.tools.supervisor import DONE, FAILED, TERM_GRACE, Supervisor
 
 TERMS, REPORT = "terms.json", "report.json"
 """Files in the folder that it is given: what it reads, and what it says at its end."""
 _SCOPED_SINCE: Final = 6
 """The version of Landlock that judges signals."""
-_LARGEST_FILE: Final = 1 << 30
-"""Bytes."""
 _WRITABLE: Final = ("/dev/null", "/dev/zero", "/dev/full")
 _FIRST_TO_GO: Final = "1000"
 
@@ -64,7 +63,7 @@ def main() -> NoReturn:
         watch = CommandWatch(terms, listeners[0], supervisor, is_scoped=landlock_version() >= _SCOPED_SINCE)
         report = {"refused": watch.until_end()}
     (folder / REPORT).write_text(json.dumps(report), encoding="utf-8")
-    supervisor.end()
+    supervisor.end(0.0 if report.get("refused") else TERM_GRACE)
     os._exit(0)
 
 
@@ -78,7 +77,7 @@ def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoRe
             Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, encoding="ascii")
         for limit, value in (
             (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_FSIZE, _LARGEST_FILE),
+            (resource.RLIMIT_FSIZE, MOST_WRITTEN),
             (resource.RLIMIT_DATA, terms.memory),
         ):
             limit_resource(limit, value)

@@ -153,11 +153,11 @@ class Supervisor:
         self.register(poll)
         poll.poll(_PARENT_GAP if self._parent_exit < 0 else None)
 
-    def end(self) -> None:
-        """End all descendants, by force after a moment, and say which were left. Takes a bounded time."""
+    def end(self, grace: float = TERM_GRACE) -> None:
+        """End all descendants, by force after some seconds, and say which were left. Takes a bounded time."""
         left = self._names() if self.reap() else []
         asked: set[int] = set()
-        until = time.monotonic() + TERM_GRACE
+        until = time.monotonic() + grace
         while self.reap() and time.monotonic() < until:
             self._signal_children(signal.SIGTERM, asked)
             self._wait_exit()
