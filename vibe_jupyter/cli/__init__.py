@@ -40,6 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A character that the terminal's encoding does not have, or half of one, ends no run.
         cast("io.TextIOWrapper", stdout).reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        os.getcwd()
+    except OSError as error:
+        print(
+            f"vibe-jupyter: No working folder: {error.strerror}. Change to one that exists.", file=sys.stderr
+        )
+        return USAGE
     chosen = _argument_parser(words).parse_args(words)
     try:
         return chosen.command(chosen)

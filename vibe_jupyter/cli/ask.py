@@ -78,7 +78,7 @@ def _answer(prompt: str, options: Options, writer: RunWriter) -> int:
     if "" not in sys.path:
         sys.path.insert(0, "")  # the agent's code imports from the working folder, as in ipython
     presses = Presses()
-    app = App(_PlainShell.instance(colors="NoColor"), None, presses, front_end=lambda: ProgramFrontEnd(writer))
+    app = App(_PlainShell.instance(colors="nocolor"), None, presses, front_end=lambda: ProgramFrontEnd(writer))
     try:
         with presses.owned():
             return exit_code(app.prompt(prompt, options).reason)
