@@ -223,7 +223,7 @@ class ProgressStreams:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._call_id = ""
-        self._stream = RedactedStream(redactor)
+        self._stream = self._new_stream()
         self._waiting: list[str] = []
         """Pieces printed since the last look."""
         self._characters = 0
@@ -231,14 +231,17 @@ class ProgressStreams:
         """By `time.monotonic`."""
         self._has_timer = False
 
+    def _new_stream(self) -> RedactedStream:
+        return RedactedStream(self._redactor, of_output=True)
+
     def take(self, progress: ToolProgress) -> None:
         """Show what may be shown of it, now or soon."""
         if progress.done is not None or progress.waits is not None:  # whole each time
-            self._show(self._redactor.value(progress))
+            self._show(self._redactor.output(progress))
             return
         with self._lock:
             if progress.call_id != self._call_id:
-                self._call_id, self._stream, self._waiting = progress.call_id, RedactedStream(self._redactor), []
+                self._call_id, self._stream, self._waiting = progress.call_id, self._new_stream(), []
                 self._characters = 0
             self._waiting.append(progress.text)
             self._characters += len(progress.text)

@@ -224,7 +224,9 @@ class AgentLoop:
         words = words if prepared.instead is None else prepared.instead
         if run_hooks is not None:  # they may have run code, or read what is secret
             self._agent.redactor.look()
-        sent = self._agent.redactor.value(UserMessage(parts=(*context, *prepared.before, *words)))
+        around = self._agent.redactor.output(UserMessage(parts=(*context, *prepared.before))).parts
+        typed = self._agent.redactor.value(UserMessage(parts=(*words,))).parts
+        sent = UserMessage(parts=(*around, *typed))
         if goes_on:
             goes_on, notes = await self._before_turn((sent,))
             sent = sent.model_copy(update={"parts": (*sent.parts[: len(context)], *notes, *sent.parts[len(context) :])})
@@ -418,6 +420,8 @@ class AgentLoop:
         if isinstance(kept, DURABLE_EVENTS):
             await self._conversation.record(recorded(kept) if self._agent.schema_only else kept)
         self._run.emit(shown(event, kept))
+        for text in self._agent.redactor.news():
+            await self._emit_event(Notice(level="warning", text=text))
 
 
 def _together(calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:

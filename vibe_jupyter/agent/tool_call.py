@@ -143,7 +143,7 @@ async def _message_of(prepared: PreparedCall, result: ToolResult, call_context: 
     limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
     # What is spilled is kept too, and a cut must not part a secret.
     result = await asyncio.to_thread(
-        lambda: spill_result(call_context.redactor.value(shortened), call_context.results, limit)
+        lambda: spill_result(call_context.redactor.output(shortened), call_context.results, limit)
     )
     parts: tuple[TextPart | ImagePart, ...] = result.parts
     if prepared.edited:
@@ -167,7 +167,7 @@ async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: 
     except ToolError:  # interrupted: the run hears of it by itself
         return ""
     call_context.redactor.look()
-    return call_context.redactor(words)
+    return call_context.redactor.output_text(words)
 
 
 async def _run_permitted(
@@ -228,7 +228,7 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
     return ToolContext(
         call_id=call_id,
         delegate=delegate,
-        redact=call_context.redactor,
+        redact=call_context.redactor.output_text,
         progress=progress,
         cancelled=call_context.cancelled,
         ask=ask,

@@ -116,7 +116,8 @@ class App:
         self.report = PromptReport(
             log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook, folder
         )
-        self.setup.found, code = self._host.secrets, CodeOfRuns(shell, self._host.namespace)
+        self.setup.look_through(self._host.secrets, self._host.secrets.partly_known)
+        code = CodeOfRuns(shell, self._host.namespace)
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)

@@ -6,7 +6,9 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.notebook.tools.copy_report import ReportedRun
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
+from vibe_jupyter.permissions.redaction import redacted_report
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.sandbox.availability import machine_refusal
 
@@ -17,5 +19,12 @@ def kernel_copies(
     """Return what runs code in copies of this kernel, or None if this machine can make none."""
     if machine_refusal():
         return None
-    names = SecretNames(is_secret_name, found=host.secrets, learn=host.secrets.learn)
+    names = SecretNames(is_secret_name, found=host.secrets, redact=redact_by_own_secrets)
     return CodeExploration(main_thread, shell, project, names)
+
+
+def redact_by_own_secrets(ran: ReportedRun) -> ReportedRun:
+    """Redact the outputs and the error of a report by the secrets that the copy found."""
+    texts = ReportedRun(status=ran.status, seconds=ran.seconds, outputs=ran.outputs, error=ran.error)
+    texts = redacted_report(texts, ran.secrets, ran.partly_known)
+    return ran.model_copy(update={"outputs": texts.outputs, "error": texts.error})

@@ -29,7 +29,7 @@ from vibe_jupyter.permissions.folder_trust import (
     scan_folder,
     stamp_folder,
 )
-from vibe_jupyter.permissions.redaction import Found, Memory, Redactor
+from vibe_jupyter.permissions.redaction import Found, Memory, Partly, Redactor
 from vibe_jupyter.protocol import Headline, Preview
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.ui.front_end import EVERYTHING
@@ -73,6 +73,7 @@ class KernelSettings:
         """What was redacted so far."""
         self.found: Found = dict
         """Looks for secrets in the user's variables."""
+        self.partly: Partly = dict
         self._told: set[str] = set()
         self._agents = AgentChoice(environ)
         self.plan = PlanAcceptance()
@@ -232,7 +233,13 @@ class KernelSettings:
 
     def strike(self) -> Redactor:
         """Redacts the keys of the environment and of the user's variables, and what looks like one."""
-        return Redactor.of(config.effective_environment(self.environ), found=self.found, memory=self.memory)
+        return Redactor.of(
+            config.effective_environment(self.environ), found=self.found, partly=self.partly, memory=self.memory
+        )
+
+    def look_through(self, found: Found, partly: Partly) -> None:
+        """Look for secrets in the user's variables from now on."""
+        self.found, self.partly = found, partly
 
     def redactor(self, settings: config.Settings, others: Mapping[str, str], always: Iterable[str]) -> Redactor:
         """Redacts everything that is sent, kept or shown in a run.
@@ -247,7 +254,9 @@ class KernelSettings:
         made_of = (known, named, settings.privacy)
         if self._redactor is None or self._redactor[0] != made_of:
             allows = settings.privacy.allows
-            redactor = Redactor.of(known, named, found=self.found, allows=allows, memory=self.memory)
+            redactor = Redactor.of(
+                known, named, found=self.found, partly=self.partly, allows=allows, memory=self.memory
+            )
             self._redactor = (made_of, redactor)
         return self._redactor[1]
 
@@ -255,12 +264,16 @@ class KernelSettings:
         """What is redacted and what it caught, for `%vibe config`."""
         caught = ", ".join(f"{kind} ({times:,} times)" for kind, times in self.memory.caught.most_common())
         allowed = ", ".join(settings.privacy.allow)
+        found = len(self.found())
+        self.memory.partly.note(self.partly())
+        partly = self.memory.partly.lines(settings.privacy.allows)
         return "\n".join(
             [
                 "Redacted in what is sent, kept and shown:",
                 "  by name: values that a variable, key, column, header or argument calls a password, token or key",
                 "  by shape: addresses with a password, JWTs, private keys, webhooks, and keys with a known prefix",
-                f"  by value: the secrets of your environment, .env and variables ({len(self.found()):,} in variables)",
+                f"  by value: the secrets of your environment, .env and variables ({found:,} in variables)",
+                f"  known in part only: {'; '.join(partly) or 'nothing'}",
                 f"  exceptions: {allowed or 'none ([privacy] allow = [...] in your config.toml)'}",
                 f"  caught so far: {caught or 'nothing'}",
             ]

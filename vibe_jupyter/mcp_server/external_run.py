@@ -31,6 +31,7 @@ from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
     MessageAdded,
+    Notice,
     RunFinished,
     RunStarted,
     ToolCall,
@@ -195,7 +196,7 @@ class ExternalRun:
         last = closing[-1]
         assert isinstance(last, MessageAdded)
         assert isinstance(last.message, ToolMessage)
-        return self._gate.redactor.value(last.message)
+        return self._gate.redactor.output(last.message)
 
     def _call_context(self, terms: RunTerms, caller: str, tell: ReportProgress) -> CallContext:
         task = asyncio.current_task()
@@ -244,6 +245,8 @@ class ExternalRun:
         if isinstance(kept, DURABLE_EVENTS):
             await self._conversation.record(recorded(kept) if self._gate.schema_only else kept)
         self.run.emit(shown(event, kept))
+        for text in self._gate.redactor.news():
+            await self._emit_event(Notice(level="warning", text=text))
 
     async def _last_event(self, finished: RunFinished) -> None:
         try:

@@ -12,7 +12,8 @@ Nearly all pieces of an answer are plain words. Two linear searches say so, and 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from os.path import commonprefix
 from typing import Final, TypeVar, cast
 
@@ -33,6 +34,8 @@ from vibe_jupyter.permissions.secret_shapes import (
     shaped,
     strength,
 )
+from vibe_jupyter.permissions.secret_sources import Extent, PartlyKnown, withheld
+from vibe_jupyter.protocol import MessageAdded, ToolFinished, ToolMessage, ToolProgress
 
 __all__ = ["PLACEHOLDER", "Memory", "Redactor", "holds_secret", "is_secret_name", "placeholder"]
 
@@ -40,6 +43,8 @@ V = TypeVar("V", bound=BaseModel)
 E = TypeVar("E")
 Found = Callable[[], Mapping[str, str]]
 """Looks for secrets in the user's variables: value to the name that calls it secret. Callable from any thread."""
+Partly = Callable[[], Mapping[str, Sequence[str]]]
+"""Names of variables whose values could not all be looked at, with some of those values. Callable from any thread."""
 Allows = Callable[[str], bool]
 """Whether the settings make an exception for a name or a kind."""
 
@@ -49,16 +54,27 @@ _COLOR: Final = "\x1b["
 _COLORS: Final = lazy_pattern(r"\x1b\[[\d;]{0,20}+m")
 _LONGEST_LEARNED: Final = 500
 """Characters."""
-_LEARNED: Final = 500
-"""Values remembered of those that a text named."""
+LEARNED: Final = 20_000
+"""Values remembered of those that texts named. Of more, the oldest quarter is forgotten, and texts are partly known."""
+LONGEST_TEXT: Final = 1_000_000
+"""Characters of one text that are redacted. A longer one is cut in the middle before: to look for secrets in it takes
+longer than to print it did."""
+FOUND_BY_COPY: Final = 20_000
+"""Values that a copy of the kernel may say it found."""
+_AT_CUT: Final = 4_000
+"""Characters in which the border of a line is looked for, so that a cut parts no secret and no name from its value."""
+_PICTURES: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
+"""How PNG, JPEG, GIF and WebP begin in base64."""
 _LINE_OF_KEY: Final = 32
 """Characters from which a line of a key block is known by itself."""
 _LINES_OF_KEY: Final = 100
 _OPAQUE: Final = frozenset(
-    {"data", "signature", "digest", "made_from", "type", "role", "media_type"}
+    {"data", "signature", "digest", "made_from", "type", "role", "media_type", "output_type"}
     | {"id", "call_id", "approval_id", "question_id", "file_id", "run_id"}
 )
 """Fields that hold no text: ids, hashes, pictures."""
+_OWN: Final = frozenset({"name", "headline", "outcome", "status", "kind", "host", "text/x-python", "code"})
+"""Fields beside an output that the product or the model wrote."""
 _TEXTLESS: Final = frozenset({bool, int, float, type(None)})
 """Types of values in which no text is."""
 
@@ -116,6 +132,29 @@ class Memory:
         """How often something was redacted, by what it was called."""
         self.learned = KnownSecrets()
         """Values that a text named."""
+        self.bound = KnownSecrets()
+        """Values of the user's variables, with the names of those."""
+        self.partly = PartlyKnown()
+        """Sources of which more values may be there than are known."""
+        self._mirrored: Mapping[str, str] = {}
+
+    def mirror(self, found: Mapping[str, str]) -> None:
+        """Know the values that are remembered of the user's variables, and no longer those that were forgotten."""
+        if found is self._mirrored:
+            return
+        if len(self._mirrored) > len(found) or not self._mirrored.keys() <= found.keys():
+            self.bound = KnownSecrets(found)
+        else:
+            for value in found.keys() - self._mirrored.keys():
+                self.bound.add(value, found[value])
+        self._mirrored = found
+
+    def learn(self, value: str, kind: str) -> None:
+        """Remember a value that a text named."""
+        if len(self.learned) >= LEARNED:
+            self.learned = self.learned.newest(LEARNED - LEARNED // 4)
+            self.partly.note_texts()
+        self.learned.add(value, kind)
 
 
 class Redactor:
@@ -126,6 +165,7 @@ class Redactor:
         known: Mapping[str, str] | None = None,
         *,
         found: Found = dict,
+        partly: Partly = dict,
         allows: Allows = _nothing,
         memory: Memory | None = None,
     ) -> None:
@@ -134,16 +174,15 @@ class Redactor:
         Args:
             known: value to the name of the variable that holds it.
             found: looks for more of them in the user's variables.
+            partly: names of variables whose values could not all be looked at, with some of those values.
             allows: whether the settings make an exception for a name or a kind.
             memory: of the redactor before; None for a new one.
         """
         self.memory = memory or Memory()
         self._found = found
+        self._partly = partly
         self._allows = allows
-        self._known = KnownSecrets()
-        self._learned = self.memory.learned
-        for value, name in (known or {}).items():
-            self._known.add(value, name)
+        self._known = KnownSecrets(known)
 
     @classmethod
     def of(
@@ -152,6 +191,7 @@ class Redactor:
         key_variables: Iterable[str] = (),
         *,
         found: Found = dict,
+        partly: Partly = dict,
         allows: Allows = _nothing,
         memory: Memory | None = None,
     ) -> "Redactor":
@@ -161,6 +201,7 @@ class Redactor:
             environ: variables and their values.
             key_variables: those that hold keys whatever they are called.
             found: looks for more of them in the user's variables.
+            partly: names of variables whose values could not all be looked at, with some of those values.
             allows: whether the settings make an exception for a name or a kind.
             memory: of the redactor before; None for a new one.
         """
@@ -170,7 +211,7 @@ class Redactor:
                 continue
             for secret in secrets_in(name, value.strip()):
                 known.setdefault(secret, name)
-        return cls(known, found=found, allows=allows, memory=memory)
+        return cls(known, found=found, partly=partly, allows=allows, memory=memory)
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -190,22 +231,37 @@ class Redactor:
 
     def look(self) -> None:
         """Look for new secrets in the user's variables; takes milliseconds."""
-        for value, name in self._found().items():
-            if value not in self._known.names() and not self._allows(name):
-                self._known.add(value, kind_of(name))
+        self.memory.mirror(self._found())
+        self.memory.partly.note(self._partly())
+
+    @property
+    def withholds(self) -> Extent:
+        """How much of an output is withheld since not all secrets that may stand in it are known."""
+        return self.memory.partly.extent(self._allows)
+
+    def news(self) -> list[str]:
+        """Return what the user has not been told yet of sources that are partly known."""
+        return self.memory.partly.news(self._allows)
 
     def may_know(self, text: str) -> bool:
         """Whether a known value stands in a text, or begins in it and may go on after it."""
-        return any([one.may_stand_in(text) for one in (self._known, self._learned) if one.heads])
+        return any(one.may_stand_in(text) for one in self._indexes())
+
+    def _indexes(self) -> tuple[KnownSecrets, ...]:
+        return (self._known, self.memory.bound, self.memory.learned)
 
     def before_known(self, text: str, cut: int) -> int:
         """The last place up to `cut` at which a text can be cut without parting a known value."""
-        while (place := min(self._known.before(text, cut), self._learned.before(text, cut))) < cut:
+        while (place := min(one.before(text, cut) for one in self._indexes())) < cut:
             cut = place
         return cut
 
     def event(self, event: E) -> E:
         """The same for an event that may be a mere delta, which is redacted where it is streamed."""
+        if isinstance(event, ToolFinished | ToolProgress):
+            return cast("E", self.output(event))
+        if isinstance(event, MessageAdded) and isinstance(event.message, ToolMessage):
+            return cast("E", self.output(event))
         return cast("E", self.value(event)) if isinstance(event, BaseModel) else event
 
     def value(self, value: V) -> V:
@@ -213,17 +269,44 @@ class Redactor:
 
         The user's variables are not looked through for it: whoever ran code or read variables calls `look` before.
         """
+        return self._value(value, self._redacted)
+
+    def output(self, value: V) -> V:
+        """The same for what code, commands and tools put out, in which any value of the user's may stand."""
+        return self._value(value, self.output_text)
+
+    def output_text(self, text: str) -> str:
+        """The text of an output without secrets, and without all that may be one of a source that is partly known."""
+        text = self._redacted(text)
+        extent = self.withholds
+        return text if extent is Extent.NOTHING else withheld(text, extent)
+
+    def _value(self, value: V, redact: Callable[[str], str]) -> V:
         whole = value.model_dump()
-        mapped = self._mapped(whole)
+        mapped = _Texts(self, redact, _Texts(self, self._redacted)).mapped(whole)
         return value if mapped == whole else type(value).model_validate(mapped)
 
     def _redacted(self, text: str) -> str:
         if len(text) < 4:
             return text
+        if len(text) > LONGEST_TEXT:
+            text = self._shortened(text)
         if _COLOR in text:
             return self._colored(text)
         spans = self._spans(text)
         return self._replaced(text, spans) if spans else text
+
+    def _shortened(self, text: str) -> str:
+        """The beginning and the end of a text, cut at the borders of lines and never within a known value."""
+        half = LONGEST_TEXT // 2
+        head = self._cut(text[: half + _AT_CUT], half)
+        begin = len(text) - half
+        tail = self._cut(text[begin - _AT_CUT : begin + _AT_CUT], _AT_CUT) + begin - _AT_CUT
+        return f"{text[:head]}\n[… {tail - head:,} characters left out …]\n{text[tail:]}"
+
+    def _cut(self, text: str, place: int) -> int:
+        border = text.rfind("\n", max(0, place - _AT_CUT), place) + 1 or _after_blank(text[:place])
+        return self.before_known(text, border if border > place - _AT_CUT else place)
 
     def _spans(self, text: str) -> list[Span]:
         named: list[Span] = []
@@ -231,9 +314,10 @@ class Redactor:
             if not self._allows(span.kind) and not (span.name and self._allows(span.name)):
                 self._learn(text[span.start : span.end], span)
                 named.append(span)
-        for known in (self._known, self._learned):
-            if known.heads:
-                named += known.spans(text)
+        named += [*self._known.spans(text), *self.memory.learned.spans(text)]
+        for span in self.memory.bound.spans(text):
+            if not self._allows(span.name):
+                named.append(span._replace(kind=kind_of(span.name)))
         return named
 
     def _colored(self, text: str) -> str:
@@ -263,24 +347,44 @@ class Redactor:
             lines = [line.strip() for line in re.split(r"\\n|\n", value) if len(line.strip()) >= _LINE_OF_KEY]
             for line in lines[:_LINES_OF_KEY]:
                 if "-----" not in line:
-                    self._learned.add(line, span.kind)
-        elif len(self._learned) < _LEARNED and _is_distinct(value):
-            self._learned.add(value, span.kind)
+                    self.memory.learn(line, span.kind)
+        elif _is_distinct(value):
+            self.memory.learn(value, span.kind)
 
-    def _mapped(self, value: object, key: str = "") -> object:
+    def field(self, key: str, text: str, redact: Callable[[str], str]) -> str:
+        """The text of a field without secrets: all of it is one where its name says so."""
+        said = strength(key)
+        if said is not Strength.NONE and fits(said, text) and not self._allows(key) and not PLACEHOLDER.search(text):
+            kind = kind_of(key)
+            self._learn(text, Span(0, len(text), kind, key))
+            self.memory.caught[kind] += 1
+            return placeholder(kind, len(text))
+        return redact(text)
+
+
+class _Texts:
+    """Redacts the texts of a dumped message or event, each by the name of its field."""
+
+    def __init__(self, redactor: Redactor, redact: Callable[[str], str], own: "_Texts | None" = None) -> None:
+        self._redactor = redactor
+        self._redact = redact
+        self._own = own or self
+        """For the fields beside an output."""
+
+    def mapped(self, value: object, key: str = "") -> object:
         match value:
             case str():
                 return value if key in _OPAQUE else self._field(key, value)
             case list():
-                return [self._mapped(item, key) for item in cast("list[object]", value)]
+                return [self.mapped(item, key) for item in cast("list[object]", value)]
             case tuple():
-                return tuple([self._mapped(item, key) for item in cast("tuple[object, ...]", value)])
+                return tuple([self.mapped(item, key) for item in cast("tuple[object, ...]", value)])
             case dict():
                 table = cast("dict[object, object]", value)
                 mapped = {
                     name: item
                     if type(item) in _TEXTLESS or (type(item) is str and name in _OPAQUE)
-                    else self._mapped(item, str(name))
+                    else (self._own if name in _OWN else self).mapped(item, str(name))
                     for name, item in table.items()
                 }
                 is_told_of = table.get("type") == "reasoning" or "columns" in table
@@ -289,25 +393,19 @@ class Redactor:
                 return value
 
     def _field(self, key: str, text: str) -> str:
-        if key in _OPAQUE:
+        if key in _OPAQUE or (key.startswith("image/") and text.startswith(_PICTURES)):
             return text
         if key == "arguments" and text.lstrip()[:1] == "{":
             return self._json(text)
-        said = strength(key)
-        if said is not Strength.NONE and fits(said, text) and not self._allows(key) and not PLACEHOLDER.search(text):
-            kind = kind_of(key)
-            self._learn(text, Span(0, len(text), kind, key))
-            self.memory.caught[kind] += 1
-            return placeholder(kind, len(text))
-        return self._redacted(text)
+        return self._redactor.field(key, text, self._redact)
 
     def _json(self, text: str) -> str:
         """JSON stays JSON: its texts are redacted one by one."""
         try:
             parsed: object = json.loads(text)
         except (ValueError, RecursionError):
-            return self._redacted(text)
-        mapped = self._mapped(parsed)
+            return self._redact(text)
+        mapped = self.mapped(parsed)
         return text if mapped == parsed else json.dumps(mapped, ensure_ascii=False)
 
     def _repaired(self, before: dict[object, object], after: dict[object, object]) -> dict[object, object]:
@@ -331,6 +429,32 @@ class Redactor:
             self._field(named if named and at else label, cell) if isinstance(cell, str) else cell
             for at, (label, cell) in enumerate(zip(labels, cells, strict=True))
         ]
+
+
+class _ByValue(Redactor):
+    """Knows values alone: what names and shapes tell is left to the redactor of the session, which learns from it."""
+
+    def _spans(self, text: str) -> list[Span]:
+        return [span._replace(kind=kind_of(span.name)) for span in self.memory.bound.spans(text)]
+
+    def field(self, key: str, text: str, redact: Callable[[str], str]) -> str:
+        return redact(text)
+
+
+def redacted_report(report: V, found: Mapping[str, str], partly: Mapping[str, Sequence[str]]) -> V:
+    """Return the report of a copy without the secrets that it found itself, which nobody remembers.
+
+    Args:
+        report: may hold anything, since code in the copy can forge it.
+        found: value to the name that calls it secret, as the copy says.
+        partly: names of which the copy could not look at all values, with some of those values.
+    """
+    own = {value: name for value, name in islice(found.items(), FOUND_BY_COPY) if holds_secret(name, value)}
+    redactor = _ByValue(found=lambda: own, partly=lambda: partly)
+    redactor.look()
+    if len(found) > FOUND_BY_COPY:
+        redactor.memory.partly.note_texts()
+    return redactor.output(report)
 
 
 def secrets_in(name: str, value: str) -> Iterator[str]:
@@ -408,8 +532,14 @@ class RedactedStream:
     The user's variables are not looked through for it: call `Redactor.look` before a piece where they may have changed.
     """
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, *, of_output: bool = False) -> None:
+        """
+        Args:
+            redactor: knows the secrets.
+            of_output: whether code or a tool puts the text out, in which any value of the user's may stand.
+        """
         self._redactor = redactor
+        self._of_output = of_output
         self._held = ""
         self._early = 0
         """Characters at the beginning of what is held that were shown already."""
@@ -417,10 +547,11 @@ class RedactedStream:
     def feed(self, piece: str) -> str:
         """What may be shown once this piece has come; may be empty."""
         self._held = held = self._held + piece
-        if not may_hold_secret(held) and not self._redactor.may_know(held):
+        withholds = self._of_output and self._redactor.withholds is not Extent.NOTHING
+        if not withholds and not may_hold_secret(held) and not self._redactor.may_know(held):
             return self._pass_on(held)
         cut = self._safe()
-        return (self._take(cut) if cut else "") + self._plain_word()
+        return (self._take(cut) if cut else "") + ("" if withholds else self._plain_word())
 
     def end(self) -> str:
         """The rest: nothing more comes."""
@@ -438,7 +569,9 @@ class RedactedStream:
         """Redact what is held up to there, less what was shown of it already."""
         ready, self._held = self._held[:cut], self._held[cut:]
         shown, self._early = ready[: self._early], max(0, self._early - cut)
-        text = self._redactor(ready, look=False)
+        if self._of_output and self._redactor.withholds is Extent.ALL:
+            return ""
+        text = self._redactor.output_text(ready) if self._of_output else self._redactor(ready, look=False)
         return text[len(commonprefix([shown, text])) :]  # noqa: RUF071 - of characters, as it is wanted here
 
     def _plain_word(self) -> str:

@@ -1,43 +1,99 @@
 """Secrets in the user's variables: values that a name, a key, a column or an attribute calls secret.
 
-Only exact built-in types, frames of pandas and polars, and the attributes of plain objects are walked, and none of the
+Built-in containers and their subclasses, frames and arrays, and the attributes of objects are walked, and none of the
 user's code runs. A value once found stays known, since code may bind it for a moment only.
+
+Nothing is silently left out. Each source of values has a budget, so that a large one takes no room from the others, and
+what is bound to a name now is always known. Where a source holds more than can be looked at or remembered, its name is
+`partly_known`: the redactor then withholds everything that could be one of its values.
 """
 
+import os
 import sys
+import threading
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
 from traceback import walk_tb
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 from vibe_jupyter.errors import error_of_user
-from vibe_jupyter.variables.adapters import instance_dict, loaded_attribute, pairs_of
+from vibe_jupyter.variables.adapters import (
+    class_dict,
+    class_mro,
+    instance_dict,
+    loaded_attribute,
+    module_of,
+    names_of_module,
+    pairs_of,
+)
 
-LOOKED_AT: Final = 5_000
-"""Values looked at in one search."""
-KEPT: Final = 2_000
-"""Values remembered."""
+Source = Literal["variables", "containers", "columns"]
+KEPT: Final[Mapping[Source, int]] = {"variables": 20_000, "containers": 50_000, "columns": 100_000}
+"""Values remembered of each source."""
+KEPT_CHARACTERS: Final = 32_000_000
+"""Characters remembered of each source."""
+STEPS: Final = 40_000
+"""Steps of one search: a value is one, to open a container `OPENING`."""
+OPENING: Final = 6
+"""Steps."""
+ITEMS: Final = 10_000
+"""Items of one container looked at."""
+ROWS: Final = 120_000
+"""Rows of a column up to which all are looked at."""
+ROWS_IN_A_STEP: Final = 10
+END_ROWS: Final = 300
+"""Values looked at at each end of a longer column."""
 LONGEST: Final = 20_000
 """Characters of one value."""
-DEPTH: Final = 4
-"""Levels of containers and objects opened."""
-ITEMS: Final = 300
-"""Items of one container looked at, and values of one column at each end."""
+LONGEST_BYTES: Final = 1_000_000
+"""Bytes of one value that are decoded."""
+DEPTH_OF_OBJECTS: Final = 6
+"""Levels down to which attributes of objects are looked at; containers are opened at any depth."""
+PARTLY_KNOWN: Final = 100
+"""Names remembered of which not all values are known."""
+SAMPLES: Final = 500
+"""Values remembered of each of those names, which show what its values look like."""
+OTHERS: Final = "password"
+"""Name under which those beyond `PARTLY_KNOWN` are counted: one of which any value may be a secret."""
+MANY: Final = 200
+"""Values of one name from which they are compared with those of the last search as a whole."""
+JUDGED: Final = 200_000
+"""Values and names remembered that were found to be no secrets."""
 TRIES: Final = 10
 """Looks at a container that changes meanwhile."""
 FRAMES: Final = 20
 """Innermost frames of the last error whose variables are looked at."""
 _MAPPINGS: Final = frozenset(map(id, (dict, OrderedDict, defaultdict)))
 _SEQUENCES: Final = frozenset(map(id, (list, tuple, set, frozenset, deque)))
+_TEXTS: Final = frozenset(map(id, (str, bytes, bytearray)))
 _LIBRARIES: Final = ("pandas", "polars")
 _PLAIN: Final = (int, float, bool, complex, types.NoneType)
 _CODE: Final = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
 _NO_PARTS: Final = frozenset(map(id, (*_PLAIN, *_CODE)))
 """Classes by identity, since a metaclass may define its own hash: values of them have nothing inside."""
+_LENGTH_OF_DICT: Final[Callable[[object], int]] = dict.__dict__["__len__"]
+_TUPLE_PART: Final[Callable[[object, slice], tuple[object, ...]]] = tuple.__dict__["__getitem__"]
+_ALL: Final = slice(None)
+_PACKAGE: Final = str(Path(__file__).resolve().parents[1])
+_SITE: Final = "site-packages"
+_OF_CODE: Final = frozenset(map(id, (types.ModuleType, type)))
+_NO_ITEMS: Final = _NO_PARTS | _TEXTS
+_LIST: Final = id(list)
+_DICT: Final = id(dict)
+_INSIDE: Final[Mapping[Source, Source]] = {"variables": "containers", "containers": "containers", "columns": "columns"}
+"""The source of what is inside of a value."""
 Item = TypeVar("Item")
+Judge = Callable[[str, str], bool]
+
+
+_Place = tuple[str, object, int, Source, int]
+"""A value that waits to be looked at: its name, itself, its depth, and which of the variables it is inside of. A plain
+tuple, of which there may be a hundred thousand."""
 
 
 class SecretValues:
@@ -48,126 +104,409 @@ class SecretValues:
         namespace: Callable[[], dict[str, object]],
         *,
         names_secret: Callable[[str], bool],
-        holds_secret: Callable[[str, str], bool],
+        holds_secret: Judge,
     ) -> None:
         self._namespace = namespace
         self._names_secret = names_secret
-        self._holds_secret = holds_secret
-        self._kept: dict[str, str] = {}
+        self._memory = _Memory(holds_secret)
+        self._first = 0
+        """Which of the variables comes first in the next search: the last one did not come to all of them."""
 
     def __call__(self) -> Mapping[str, str]:
-        """Every value found so far, and the name that calls it secret."""
+        """Every value found so far, and the name that calls it secret; the same object while nothing is added."""
         self.look()
-        return self._kept.copy()
+        return self._memory.values()
 
-    def learn(self, found: Mapping[str, str]) -> None:
-        """Take values that were found elsewhere, as far as their names call them secret."""
-        for value, name in found.items():
-            if len(self._kept) < KEPT and self._names_secret(name) and self._holds_secret(name, value):
-                self._kept.setdefault(value, name)
+    def partly_known(self) -> Mapping[str, tuple[str, ...]]:
+        """Return names whose values could not all be looked at or remembered, with some of those values."""
+        return {name: tuple(samples) for name, samples in self._memory.partly.copy().items()}
+
+    def counts(self) -> Mapping[Source, int]:
+        """Return how many values are remembered of each source."""
+        return {source: len(names) for source, names in self._memory.names.items()}
 
     def look(self) -> None:
         """Remember what is there now: names that call their value secret first, and the newest of the others."""
-        bound = [pair for pair in reversed(self._namespace().items()) if type(pair[0]) is str]
-        others: list[tuple[str, object]] = []
-        places: list[tuple[str, object]] = []
-        for pair in (*bound, *_locals_of_last_error()):
-            (places if self._names_secret(pair[0]) else others).append(pair)
-        places += others
-        for value, name in list(_Search(self._names_secret, self._holds_secret).through(places)):
-            if len(self._kept) < KEPT:
-                self._kept.setdefault(value, name)
+        named: list[tuple[str, object, Source]] = []
+        others: list[tuple[str, object, Source]] = []
+        for name, value in reversed(self._namespace().items()):
+            if type(name) is str:
+                (named if self._names_secret(name) else others).append((name, value, "variables"))
+        named.extend((name, value, "containers") for name, value in _locals_of_last_error())
+        first = self._first if self._first < len(others) else 0
+        in_turn = [*named, *others[first:], *others[:first]]
+        search = _Search(self._names_secret)
+        search.through([(name, value, 0, source, at) for at, (name, value, source) in enumerate(in_turn)])
+        reached = len(others) // 2 if search.not_opened is None else search.not_opened - len(named)
+        self._first = first + max(1, reached) if search.is_over else 0
+        self._memory.take(search)
+
+
+class _Memory:
+    """The values of each source, those seen least recently first to go. Callable from any thread."""
+
+    def __init__(self, holds_secret: Judge) -> None:
+        self._holds_secret = holds_secret
+        self.names: dict[Source, dict[str, str]] = {source: {} for source in KEPT}
+        """Value to the name that calls it secret."""
+        self._seen: dict[tuple[Source, str], int] = {}
+        """The last search that found values of a name."""
+        self._last: dict[tuple[Source, str], list[str]] = {}
+        """What the last search found, of names with many values."""
+        self._characters: dict[Source, int] = dict.fromkeys(KEPT, 0)
+        self._harmless: set[tuple[str, str]] = set()
+        self._search = 0
+        self._all: dict[str, str] = {}
+        self.partly: dict[str, list[str]] = {}
+        """Names of which more values may be there than are known."""
+        self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            renew = weakref.WeakMethod(self._renew_lock)
+            os.register_at_fork(after_in_child=lambda: (renew() or _nothing)())
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()  # a thread that is not in the copy may have held it
+
+    def values(self) -> Mapping[str, str]:
+        """All of them; the same object as long as nothing is added or forgotten."""
+        return self._all
+
+    def take(self, search: "_Search") -> None:
+        """Remember what a search found."""
+        with self._lock:
+            self._search += 1
+            before = {source: len(names) for source, names in self.names.items()}
+            self._seen.update(dict.fromkeys(search.found, self._search))
+            is_new = [self._take_of(*key, values, search) for key, values in search.found.items()]
+            for name in search.unseen:
+                self._note_partly(name, ())
+            if any(is_new) or before != {source: len(names) for source, names in self.names.items()}:
+                self._all = {value: name for names in reversed(self.names.values()) for value, name in names.items()}
+
+    def _take_of(self, source: Source, name: str, values: list[str], search: "_Search") -> bool:
+        """Remember values of one name; return whether any is new."""
+        key = (source, name)
+        if name not in search.partly and len(values) >= MANY and self._last.get(key) == values:
+            return False
+        secrets = self._secrets(source, name, values)
+        if name in search.partly and secrets:
+            self._note_partly(name, secrets)
+        self._last.pop(key, None)
+        if len(values) >= MANY:
+            self._last[key] = values
+        return self._remember(source, name, secrets, search)
+
+    def _note_partly(self, name: str, samples: Iterable[str]) -> None:
+        name = name if name in self.partly or len(self.partly) < PARTLY_KNOWN else OTHERS
+        known = self.partly.setdefault(name, [])
+        if len(known) < SAMPLES:
+            known += islice((value for value in samples if value not in known), SAMPLES - len(known))
+
+    def _secrets(self, source: Source, name: str, values: Iterable[str]) -> list[str]:
+        """Those of the values that are secrets under this name."""
+        known, harmless = self.names[source], self._harmless
+        secrets: list[str] = []
+        for value in dict.fromkeys(values):
+            if value in known or ((name, value) not in harmless and self._holds_secret(name, value)):
+                secrets.append(value)
+            else:
+                if len(harmless) >= JUDGED:
+                    harmless.clear()
+                harmless.add((name, value))
+        return secrets
+
+    def _remember(self, source: Source, name: str, values: list[str], search: "_Search") -> bool:
+        names, is_new = self.names[source], False
+        for value in values:
+            if value in names:
+                continue
+            if not self._has_room(source, value) and not self._make_room(source, value, search):
+                self._note_partly(name, [value])
+                if source != "variables":
+                    continue  # what is bound to a name itself is always known
+            names[value] = name
+            self._characters[source] += len(value)
+            is_new = True
+        return is_new
+
+    def _has_room(self, source: Source, value: str) -> bool:
+        characters = self._characters[source] + len(value)
+        return len(self.names[source]) < KEPT[source] and characters <= KEPT_CHARACTERS
+
+    def _make_room(self, source: Source, value: str, search: "_Search") -> bool:
+        """Forget a quarter of a source, those seen least recently, but none of this search; False if there are none."""
+        names = self.names[source]
+        now = set(chain.from_iterable(values for (of, _), values in search.found.items() if of == source))
+        old = sorted((one for one in names if one not in now), key=lambda one: self._seen.get((source, names[one]), 0))
+        for one in old[: len(names) // 4 + 1]:
+            self._note_partly(names.pop(one), [one])
+            self._characters[source] -= len(one)
+        return self._has_room(source, value)
+
+
+def _nothing() -> None:
+    """Called in place of a method whose object is gone."""
 
 
 class _Search:
-    """One walk, within bounds."""
+    """One walk, level by level, within bounds."""
 
-    def __init__(self, names_secret: Callable[[str], bool], holds_secret: Callable[[str, str], bool]) -> None:
+    def __init__(self, names_secret: Callable[[str], bool]) -> None:
         self._names_secret = names_secret
-        self._holds_secret = holds_secret
-        self._frames = _loaded_frames()
-        self._room = LOOKED_AT
-        self._seen: set[int] = set()
+        self._frames = _loaded(_LIBRARIES, ("DataFrame", "Series"))
+        self._arrays = _loaded(("numpy", "pandas"), ("ndarray", "Index"))
+        self._steps = STEPS
+        self._visited: set[int] = set()
+        self._names_in: dict[int, set[str]] = {}
+        """Names of secrets by the variable they are inside of."""
+        self._cut: set[int] = set()
+        """Variables that were not looked at whole."""
+        self.found: dict[tuple[Source, str], list[str]] = {}
+        """Values by the name that may call them secret."""
+        self.partly: set[str] = set()
+        """Names of secrets of which more values may be there."""
+        self.unseen: set[str] = set()
+        """Secret names of which nothing could be looked at."""
+        self.not_opened: int | None = None
+        """The first of the variables that was not opened; None if all were."""
 
-    def through(self, named: Iterable[tuple[str, object]], depth: int = DEPTH) -> Iterator[tuple[str, str]]:
-        """The secrets among these, and inside them."""
-        for name, value in named:
-            self._room -= 1
-            if self._room < 0:
-                return
-            cls = type(value)
-            if cls is str or cls is bytes:
-                if self._names_secret(name) and self._holds_secret(name, text := _text(cast("str | bytes", value))):
-                    yield text, name
-            elif depth and id(cls) not in _NO_PARTS and id(value) not in self._seen:
-                self._seen.add(id(value))
-                yield from self.through(self._parts(name, value), depth - 1)
+    @property
+    def is_over(self) -> bool:
+        """True if the steps did not suffice for everything."""
+        return self._steps <= 0
 
-    def _parts(self, name: str, value: Any) -> Iterable[tuple[str, object]]:
+    def through(self, places: list[_Place]) -> None:
+        """Look at these, and at what is inside them."""
+        level = places
+        while level:
+            level = [inner for place in level for inner in self._look_at(place)]
+        for root in self._cut:
+            self.partly |= self._names_in.get(root, set())
+
+    def _look_at(self, place: _Place) -> Iterable[_Place]:
+        """Note a text of a secret name; return what is inside anything else."""
+        name, value, depth, source, root = place
+        cls = id(type(value))
+        if cls in _TEXTS:
+            if self._names_secret(name):
+                self._note(source, name, [_text(cast("str | bytes", value))], root)
+            return ()
+        if id(value) in self._visited or (cls in _NO_PARTS and not _is_of_the_user(value)):
+            return ()
+        if self._steps <= 0:
+            self._leave_out(name, depth, root)
+            return ()
+        self._visited.add(id(value))
+        self._steps -= OPENING
+        if cls == _LIST:  # most of them
+            return self._items(place, list)
+        if cls == _DICT:
+            return self._pairs(place, lambda: pairs_of(cast(Any, value)), len(cast("dict[object, object]", value)))
+        return self._parts(place)
+
+    def _note(self, source: Source, name: str, values: list[str], root: int) -> None:
+        self.found.setdefault((source, name), []).extend(values)
+        self._names_in.setdefault(root, set()).add(name)
+
+    def _leave_out(self, name: str, depth: int, root: int) -> None:
+        self._cut.add(root)
+        if self._names_secret(name):
+            self.unseen.add(name)
+        if depth == 0 and self.not_opened is None:
+            self.not_opened = root
+
+    def _parts(self, place: _Place) -> Iterable[_Place]:
         """What is inside, each with the name it goes by."""
-        cls = id(cast("type[object]", type(value)))
-        if cls in _MAPPINGS:
-            return _named(value, name)
-        if cls in _SEQUENCES:
-            return [(name, item) for item in _first(value)]
-        if cls in self._frames:
-            try:
-                return self._column_values(name, value)
-            except Exception:  # noqa: BLE001 - a library's own failure on a rare frame is no reason to fail a run
-                return []
-        return _named(instance_dict(value), name)
+        value: Any = place[1]
+        cls = cast("type[object]", type(value))
+        if id(cls) in self._frames:
+            self._safely(self._look_at_frame, place)
+            return ()
+        if id(cls) in self._arrays:
+            if self._names_secret(place[0]):
+                self._safely(self._look_at_array, place)
+            return ()
+        bases = class_mro(cls)
+        ids = set(map(id, bases))
+        if ids & _MAPPINGS:
+            return self._pairs(place, lambda: pairs_of(value), _LENGTH_OF_DICT(value))
+        if ids & _SEQUENCES:
+            if fields := _fields(bases):
+                pairs = list(zip(fields, _TUPLE_PART(value, _ALL), strict=False))
+                return self._pairs(place, lambda: pairs, len(pairs))
+            return self._items(place, next(base for base in bases if id(base) in _SEQUENCES))
+        if place[2] > DEPTH_OF_OBJECTS:
+            return ()
+        attributes: Any = _own_names(value)
+        slots = list(_slots(value, bases))
+        return [*self._pairs(place, attributes.items, len(attributes)), *self._pairs(place, lambda: slots, len(slots))]
 
-    def _column_values(self, name: str, value: Any) -> list[tuple[str, object]]:
-        found = self._row_labels(value) if hasattr(value, "index") else []
-        if hasattr(value, "columns"):
-            labels = [label for label in value.columns if type(label) is str and self._names_secret(label)]
-            return found + [(label, item) for label in labels for item in _ends(value, label)]
-        label = value.name if type(value.name) is str and value.name else name
-        return found + [(label, item) for item in _values(value)] if self._names_secret(label) else found
+    def _pairs(
+        self, place: _Place, pairs: Callable[[], Iterable[tuple[object, object]]], count: int
+    ) -> Iterable[_Place]:
+        """The values of a mapping or an object. Numbers, and texts without a secret name, end here."""
+        outer, value, depth, source, root = place
+        room = self._room(place, count)
+        items = _copied_pairs(value) if type(value) is dict and count <= room else _first(pairs, room)
+        secret, inner = self._names_secret, _INSIDE[source]
+        inherits = secret(outer)
+        parts: list[_Place] = []
+        for key, value in items:
+            kind = id(type(value))
+            if kind in _NO_PARTS and kind not in _OF_CODE:
+                continue
+            if type(key) is str and (not inherits or secret(key)):
+                if kind not in _TEXTS or secret(key):
+                    parts.append((key, value, depth + 1, inner, root))
+            elif inherits or kind not in _TEXTS:
+                parts.append((outer, value, depth + 1, inner, root))
+        return parts
 
-    def _row_labels(self, value: Any) -> list[tuple[str, object]]:
-        """The first and the last of each level of the index that has such a name."""
+    def _items(self, place: _Place, base: Any) -> Iterable[_Place]:
+        """The items of a sequence, those at both ends of a long one."""
+        name, value, depth, source, root = place
+        count: int = base.__len__(value)
+        room = self._room(place, count)
+        items: list[object]
+        if base is list and count <= room:
+            items = list.copy(cast("list[object]", value))
+        else:
+            items = _first(lambda: base.__iter__(value), room if count <= room else room // 2)
+        if count > room and hasattr(base, "__reversed__"):
+            items += _first(lambda: base.__reversed__(value), room // 2)
+        elif count > room > 1 and base is tuple:
+            items += _TUPLE_PART(value, slice(-(room // 2), None))
+        left_out = _NO_PARTS if self._names_secret(name) else _NO_ITEMS
+        depth, source = depth + 1, _INSIDE[source]
+        return [(name, item, depth, source, root) for item in items if id(type(item)) not in left_out]
+
+    def _room(self, place: _Place, count: int) -> int:
+        """Take steps for so many values, and note a container of which not all are looked at."""
+        room = max(0, min(ITEMS, self._steps))
+        self._steps -= min(room, count)
+        if count > room:
+            self._cut.add(place[4])
+            if self._names_secret(place[0]):
+                (self.partly if room else self.unseen).add(place[0])
+        return room
+
+    def _safely(self, look: Callable[[_Place], None], place: _Place) -> None:
+        try:
+            look(place)
+        except Exception:  # noqa: BLE001 - a library's own failure on a rare frame is no reason to fail a run
+            if self._names_secret(place[0]):
+                self.unseen.add(place[0])
+
+    def _look_at_frame(self, place: _Place) -> None:
+        name, value, _, _, root = cast("tuple[str, Any, int, Source, int]", place)
+        if hasattr(value, "index"):
+            self._look_at_labels(value, root)
+        if not hasattr(value, "columns"):
+            label = value.name if type(value.name) is str and self._names_secret(value.name) else name
+            if self._names_secret(label):
+                self._look_at_column(label, value, root)
+            return
+        secret = [label for label in dict.fromkeys(value.columns) if type(label) is str and self._names_secret(label)]
+        for label in secret:
+            column = value[label]
+            if len(column.shape) == 2:  # of two columns of one name, both
+                for at in range(column.shape[1]):
+                    self._look_at_column(label, column.iloc[:, at], root)
+            else:
+                self._look_at_column(label, column, root)
+
+    def _look_at_labels(self, value: Any, root: int) -> None:
+        """Those levels of the index that have such a name."""
         from vibe_jupyter.variables.adapters.pandas_frames import plain_index  # noqa: PLC0415 - rarely needed
 
         index = plain_index(value.index)
-        names = [(at, name) for at, name in enumerate(index.names) if type(name) is str and self._names_secret(name)]
-        ends = [index[:ITEMS], index[-ITEMS:]] if names else []
-        return [(name, item) for at, name in names for end in ends for item in end.get_level_values(at).tolist()]
+        for at, name in enumerate(index.names):
+            if type(name) is str and self._names_secret(name):
+                self._take_column(name, index.levels[at] if hasattr(index, "levels") else index, root)
+
+    def _look_at_column(self, label: str, column: Any, root: int) -> None:
+        if getattr(column.dtype, "kind", "O") in "iufcbmM":
+            return  # numbers and times
+        if hasattr(column, "iloc"):
+            categories = getattr(column.dtype, "categories", None)
+            column = column.iloc if categories is None else categories  # few, and all of them
+        self._take_column(label, column, root)
+
+    def _look_at_array(self, place: _Place) -> None:
+        name, value, _, _, root = cast("tuple[str, Any, int, Source, int]", place)
+        if getattr(value.dtype, "kind", "O") in "OUST":
+            self._take_column(name, value.reshape(-1) if hasattr(value, "reshape") else value, root)
+
+    def _take_column(self, label: str, column: Any, root: int) -> None:
+        """Note the texts of a column, or those at both ends of a long one."""
+        rows = len(column.obj) if hasattr(column, "obj") else len(column)
+        parts = [slice(None)]
+        if rows > min(ROWS, max(self._steps * ROWS_IN_A_STEP, END_ROWS)):
+            parts = [slice(None, END_ROWS), slice(-END_ROWS, None)]
+            self.partly.add(label)
+        items = list(chain.from_iterable(_listed(column[part]) for part in parts))
+        self._steps -= len(items) // ROWS_IN_A_STEP
+        texts = dict.fromkeys(cast("str", item) for item in items if type(item) is str)
+        others = [cast("bytes", item) for item in items if type(item) is bytes or type(item) is bytearray]
+        self._note("columns", label, list(map(_text, (*texts, *others))), root)
 
 
-def _loaded_frames() -> frozenset[int]:
-    """The classes of frames and columns that are imported, by identity too."""
-    libraries = [library for library in _LIBRARIES if library in sys.modules]
-    classes = [loaded_attribute(library, kind) for library in libraries for kind in ("DataFrame", "Series")]
+def _listed(values: Any) -> list[object]:
+    return values.tolist() if hasattr(values, "tolist") else values.to_list()
+
+
+def _is_of_the_user(value: object) -> bool:
+    """Whether it is a class or a module of the user's own code, whose names may hold secrets as variables do."""
+    if type(value) is type:
+        return module_of(value) == "__main__"
+    if type(value) is not types.ModuleType:
+        return False
+    file = names_of_module(value).get("__file__")
+    return type(file) is str and not file.startswith((sys.prefix, sys.base_prefix, _PACKAGE)) and _SITE not in file
+
+
+def _own_names(value: Any) -> Mapping[str, object]:
+    if type(value) is type:
+        return dict(class_dict(value))
+    return names_of_module(value) if type(value) is types.ModuleType else instance_dict(value)
+
+
+def _loaded(libraries: Iterable[str], kinds: Iterable[str]) -> frozenset[int]:
+    """Classes that are imported, by identity too."""
+    loaded = [library for library in libraries if library in sys.modules]
+    classes = [loaded_attribute(library, kind) for library in loaded for kind in kinds]
     return frozenset(id(cls) for cls in classes if cls is not None)
 
 
-def _named(mapping: Mapping[Any, object], name: str) -> list[tuple[str, object]]:
-    pairs = _first(pairs_of(cast("dict[object, object]", mapping)))
-    return [(key if type(key) is str else name, item) for key, item in pairs]
+def _fields(bases: tuple[type, ...]) -> tuple[str, ...]:
+    """The names of the fields of a named tuple."""
+    if len(bases) < 3 or bases[-2] is not tuple:
+        return ()
+    fields = next((class_dict(base)["_fields"] for base in bases if "_fields" in class_dict(base)), ())
+    is_names = type(fields) is tuple and all(type(field) is str for field in cast("tuple[object, ...]", fields))
+    return cast("tuple[str, ...]", fields) if is_names else ()
 
 
-def _first(items: Iterable[Item]) -> list[Item]:
+def _slots(value: object, bases: tuple[type, ...]) -> Iterator[tuple[object, object]]:
+    """The attributes that have a place in the object itself, as `__slots__` declares them."""
+    for base in bases:
+        for name, slot in class_dict(base).items():
+            if type(slot) is types.MemberDescriptorType and not name.startswith("__"):
+                with suppress(AttributeError):  # it was never set
+                    yield name, slot.__get__(value)
+
+
+def _copied_pairs(mapping: object) -> Iterable[tuple[object, object]]:
+    """The pairs of a dict, copied in one step, in which no other thread can change it."""
+    return dict.copy(cast("dict[object, object]", mapping)).items()
+
+
+def _first(items: Callable[[], Iterable[Item]], count: int) -> list[Item]:
     """Not more than are looked at are copied; none where a thread of the user's changes it each time."""
     for _ in range(TRIES):
         with suppress(RuntimeError):  # it changed meanwhile
-            return list(islice(items, ITEMS))
+            return list(islice(items(), count))
     return []
-
-
-def _ends(frame: Any, label: str) -> list[object]:
-    """Values of a column; of two columns of one name, both."""
-    column = frame[label]
-    if len(column.shape) == 2:
-        return [item for at in range(column.shape[1]) for item in _values(column.iloc[:, at])]
-    return _values(column)
-
-
-def _values(column: Any) -> list[object]:
-    """The first and the last."""
-    if getattr(column.dtype, "kind", "O") in "iufcbmM":
-        return []  # numbers and times
-    return [*column.head(ITEMS).to_list(), *column.tail(ITEMS).to_list()]
 
 
 def _locals_of_last_error() -> list[tuple[str, object]]:
@@ -181,6 +520,12 @@ def _locals_of_last_error() -> list[tuple[str, object]]:
     ]
 
 
-def _text(value: str | bytes) -> str:
-    head = value[:LONGEST]
-    return head if isinstance(head, str) else head.decode("utf-8", "replace")
+def _text(value: "str | bytes | bytearray") -> str:
+    """As it is printed, as far as it is remembered."""
+    if isinstance(value, str):
+        return value[:LONGEST]
+    head = bytes(value[:LONGEST_BYTES])
+    try:
+        return head.decode()[:LONGEST]
+    except UnicodeDecodeError:
+        return repr(head)[2:-1][:LONGEST]

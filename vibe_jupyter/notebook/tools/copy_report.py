@@ -78,7 +78,9 @@ class ReportedRun(Value):
     files: Annotated[tuple[FileChange, ...], Field(max_length=MOST_CHANGES)] | None = ()
     """What it did to files that were its own; None where that cannot be told."""
     secrets: dict[str, str] = {}
-    """Values that the code bound to names which call them secret."""
+    """Values that the code bound to names which call them secret; they redact this report and are forgotten."""
+    partly_known: dict[str, tuple[str, ...]] = {}
+    """Names of secrets that the copy could not look at whole, with some of their values."""
 
     def as_bytes(self) -> bytes:
         """Return it as JSON in UTF-8; half a pair of surrogates, as of a file name that is no UTF-8, becomes ``?``."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.inputtransformer2 import TransformerManager
@@ -74,16 +74,31 @@ class CodeRun(NamedTuple):
     """What became of the rows of frames; only of a copy."""
 
 
+class FoundSecrets(Protocol):
+    """Secrets in the user's variables."""
+
+    def __call__(self) -> Mapping[str, str]:
+        """Return every value found so far with the name that calls it secret."""
+        ...
+
+    def partly_known(self) -> Mapping[str, tuple[str, ...]]:
+        """Return names whose values could not all be looked at, with some of those values."""
+        ...
+
+
 @dataclass(frozen=True)
 class SecretNames:
-    """What a copy needs to know of secrets, and what is learned from it."""
+    """Finds the secrets of a copy and redacts its report by them.
+
+    Nothing of them outlives the report: code in a copy could otherwise fill the session's memory of secrets, or have
+    ordinary words redacted for the rest of the session.
+    """
 
     is_secret: Callable[[str], bool]
-    """Whether a variable of this name holds one."""
-    found: Callable[[], Mapping[str, str]]
-    """Every value found so far, and the name that calls it secret."""
-    learn: Callable[[Mapping[str, str]], None]
-    """Takes values that a copy found, with their names."""
+    """True if a variable of this name holds a secret."""
+    found: FoundSecrets
+    redact: Callable[[ReportedRun], ReportedRun]
+    """Redacts a report by the secrets it lists."""
 
 
 class CodeExploration:
@@ -214,7 +229,7 @@ class CodeExploration:
         return await copy.report(), names
 
     def _run_in_copy(self, execute: Callable[[CodeRunner], CodeRun], confined: Confined) -> ReportedRun:
-        known = set(self._secrets.found())
+        known = self._secrets.found().keys()
         found: dict[str, str] = {}
 
         def look() -> None:
@@ -243,15 +258,16 @@ class CodeExploration:
             attempts=confined.attempts.tried,
             files=_changed_files(confined),
             secrets=found,
+            partly_known=dict(self._secrets.found.partly_known()),
         )
 
     async def _understood(self, report: CopyReport, names: NameCheck, *, schema_only: bool) -> CopiedRun | NotExplored:
         is_large = len(report.data) > _LARGE_REPORT
         try:
             ran = await asyncio.to_thread(_read, report.data) if is_large else _read(report.data)
+            ran = await asyncio.to_thread(self._secrets.redact, ran) if is_large else self._secrets.redact(ran)
         except ValidationError:  # the code wrote into the report
             return NotExplored(_ENDINGS["died"], is_harmful=True)
-        self._secrets.learn(ran.secrets)
         return checked_run(ran, names, report.cpu_seconds, schema_only=schema_only)
 
 

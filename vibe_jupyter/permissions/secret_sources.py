@@ -1,0 +1,127 @@
+"""Sources of secrets that are known in part alone, and what is withheld of outputs because of them.
+
+A column of a million session tokens, or a list whose middle was not looked at, may hold secrets that no index knows.
+What code, commands and tools put out is then sent without everything that could be one of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final
+
+from vibe_jupyter.lazy_patterns import lazy_pattern
+from vibe_jupyter.permissions.secret_shapes import Strength, looks_random, strength
+
+_RUN: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]{8,}+")
+"""Characters without a blank, quote or bracket among them."""
+_PIECE: Final = lazy_pattern(r"[A-Za-z0-9_-]{8,}+")
+_SHORTEST_RUN: Final = 12
+"""Characters from which letters and digits can look random."""
+_PLACEHOLDER: Final = lazy_pattern(r"\[(?:redacted: |withheld: )[^\[\]\n]{1,200}\]")
+_TEXTS: Final = "texts that name secrets"
+
+
+class Extent(IntEnum):
+    """How much of an output is withheld."""
+
+    NOTHING = 0
+    RANDOM = 1  # all that looks random
+    MIXED = 2  # all that has letters and digits
+    ALL = 3  # the whole text: the values may be plain words
+
+
+_WITHHELD: Final[Mapping[Extent, str]] = {
+    Extent.RANDOM: "what looks random in outputs is withheld from the model",
+    Extent.MIXED: "what has letters and digits in outputs is withheld from the model",
+    Extent.ALL: "outputs are withheld from the model as a whole",
+}
+
+
+class PartlyKnown:
+    """Sources of which more values may be there than are known, and what was said of them. Callable from any thread."""
+
+    def __init__(self) -> None:
+        self._noted: Mapping[str, Sequence[str]] = {}
+        self._extents: dict[str, Extent] = {}
+        self._told: set[str] = set()
+
+    def note(self, sources: Mapping[str, Sequence[str]]) -> None:
+        """Take the names of variables, keys and columns, with some of their values."""
+        if sources != self._noted:
+            extents = {name: _extent_of(name, samples) for name, samples in sources.items()}
+            self._extents = {**self._extents, **extents}
+            self._noted = sources
+
+    def note_texts(self) -> None:
+        """Note that texts named more secrets than are remembered."""
+        self._extents = {**self._extents, _TEXTS: Extent.MIXED}
+
+    def extent(self, allows: Callable[[str], bool]) -> Extent:
+        """Return how much is withheld, but for sources that the settings make an exception of."""
+        extents = self._extents
+        if not extents:
+            return Extent.NOTHING
+        return max((one for name, one in extents.items() if not allows(name)), default=Extent.NOTHING)
+
+    def lines(self, allows: Callable[[str], bool]) -> list[str]:
+        """Return a line for each source and what is withheld because of it."""
+        return [f"{name}: {_WITHHELD[one]}" for name, one in self._extents.items() if not allows(name)]
+
+    def news(self, allows: Callable[[str], bool]) -> list[str]:
+        """Return a sentence for each source that the user has not been told of."""
+        new = {name: one for name, one in self._extents.items() if name not in self._told and not allows(name)}
+        self._told.update(new)
+        return [_sentence(name, one) for name, one in new.items()]
+
+
+def withheld(text: str, extent: Extent) -> str:
+    """Return an output without everything that could be a secret of a source that is partly known."""
+    if extent is Extent.NOTHING or not text.strip() or _PLACEHOLDER.fullmatch(text.strip()):
+        return text
+    if extent is Extent.ALL:
+        return f"[withheld: {len(text):,} characters that may hold secrets which are not all known]"
+    out: list[str] = []
+    place = 0
+    for kept in [*_PLACEHOLDER.finditer(text), None]:
+        end = len(text) if kept is None else kept.start()
+        out.append(_RUN.sub(lambda found: _stand_in(found[0], extent), text[place:end]))
+        if kept is not None:
+            out.append(kept[0])
+            place = kept.end()
+    return "".join(out)
+
+
+def _stand_in(run: str, extent: Extent) -> str:
+    return f"[withheld: {len(run):,} characters]" if _may_be_secret(run, extent) else run
+
+
+def _may_be_secret(run: str, extent: Extent) -> bool:
+    if _is_number(run.strip(".,:;")):
+        return False
+    if extent is Extent.MIXED:
+        return any(map(str.isdigit, run)) and any(map(str.isalpha, run))
+    return len(run) >= _SHORTEST_RUN and (looks_random(run) or any(map(looks_random, _PIECE.findall(run))))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _extent_of(name: str, samples: Sequence[str]) -> Extent:
+    """What is withheld for a source of this name, some of whose values look like this."""
+    if strength(name) is Strength.WEAK or (samples and all(map(looks_random, samples))):
+        return Extent.RANDOM
+    return Extent.ALL
+
+
+def _sentence(name: str, extent: Extent) -> str:
+    listed = "`%vibe config` lists what is withheld, and why."
+    if name == _TEXTS:
+        return f"Texts of this session named more secrets than are remembered, so {_WITHHELD[extent]}. {listed}"
+    return (
+        f"Your variables hold more values called `{name}` than are remembered as secrets, so {_WITHHELD[extent]}. "
+        f'{listed} If they are no secrets, add `[privacy] allow = ["{name}"]` to your config.toml.'
+    )
