@@ -10,6 +10,7 @@ from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, SecretNames
 from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
+from vibe_jupyter.permissions.redaction import redacted_report
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.protocol import TextPart, ToolResult
 from vibe_jupyter.tools.contract import NotExplored, ToolContext
@@ -30,9 +31,11 @@ class Explorer:
         threading.Thread(target=self._engine.run_forever, daemon=True).start()
         looks = VariableLooks(lambda: shell.user_ns).of_code
         self._tool = RunCodeTool(self._main_thread, CodeRunner(shell, None), looks=looks)
-        self.learned: dict[str, str] = {}
-        secrets = SecretValues(lambda: shell.user_ns, names_secret=is_secret_name, holds_secret=holds_secret)
-        names = SecretNames(is_secret_name, found=secrets, learn=self.learned.update)
+        namespace = lambda: shell.user_ns  # noqa: E731
+        self.secrets = SecretValues(namespace, names_secret=is_secret_name, holds_secret=holds_secret)
+        names = SecretNames(
+            is_secret_name, found=self.secrets, redact=lambda ran: redacted_report(ran, ran.secrets, ran.partly_known)
+        )
         self.exploration = CodeExploration(self._main_thread, shell, project, names)
         self._tool.exploration = self.exploration
 

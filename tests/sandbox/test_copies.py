@@ -177,10 +177,11 @@ def test_the_report_may_be_forged_and_says_only_what_the_code_says(kernel: Wire)
     )
 
 
-def test_a_value_that_the_code_binds_to_a_secret_name_is_learned(kernel: Wire) -> None:
-    kernel.run("explore.learned.clear()")
-    explored(kernel, "api_key = 'Zq8-' + 'rT5vLw2xKd9'\nprint(api_key)")
-    assert json.loads(kernel.run("print(json.dumps(explore.learned))").text) == {"Zq8-rT5vLw2xKd9": "api_key"}
+@pytest.mark.requirement("permission.data.copies-forget")
+def test_a_value_bound_to_a_secret_name_is_redacted_in_the_report_and_then_forgotten(kernel: Wire) -> None:
+    said = explored(kernel, "api_key = 'Zq8-' + 'rT5vLw2xKd9'\nprint(api_key)")
+    assert said.splitlines()[1] == "[redacted: API key, 15 characters]"
+    assert kernel.run("print('Zq8-rT5vLw2xKd9' in explore.secrets())").text == "False\n"
 
 
 def test_a_pool_that_a_copy_would_wait_for_is_a_reason_to_ask(kernel: Wire) -> None:

@@ -116,12 +116,11 @@ class App:
         self.report = PromptReport(
             log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook, folder
         )
-        self.setup.look_through(self._host.secrets, self._host.secrets.partly_known)
-        code = CodeOfRuns(shell, self._host.namespace)
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
         self.sessions = KernelSessions(SessionParts(*shared, self.background, self.forget))
+        self.setup.secrets, code = self._host.secrets, CodeOfRuns(shell, self._host.namespace)
         self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook, code)
         self.verification = KernelVerification(self._engine, self._notebook, folder)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan, self.undo)

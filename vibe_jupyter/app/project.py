@@ -29,7 +29,7 @@ from vibe_jupyter.permissions.folder_trust import (
     scan_folder,
     stamp_folder,
 )
-from vibe_jupyter.permissions.redaction import Found, Memory, Partly, Redactor
+from vibe_jupyter.permissions.redaction import Memory, NoVariables, Redactor, SecretsOfVariables
 from vibe_jupyter.protocol import Headline, Preview
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.ui.front_end import EVERYTHING
@@ -71,9 +71,8 @@ class KernelSettings:
         """The process's environment."""
         self.memory = Memory()
         """What was redacted so far."""
-        self.found: Found = dict
+        self.secrets: SecretsOfVariables = NoVariables()
         """Looks for secrets in the user's variables."""
-        self.partly: Partly = dict
         self._told: set[str] = set()
         self._agents = AgentChoice(environ)
         self.plan = PlanAcceptance()
@@ -234,12 +233,11 @@ class KernelSettings:
     def strike(self) -> Redactor:
         """Redacts the keys of the environment and of the user's variables, and what looks like one."""
         return Redactor.of(
-            config.effective_environment(self.environ), found=self.found, partly=self.partly, memory=self.memory
+            config.effective_environment(self.environ),
+            found=self.secrets,
+            partly=self.secrets.partly_known,
+            memory=self.memory,
         )
-
-    def look_through(self, found: Found, partly: Partly) -> None:
-        """Look for secrets in the user's variables from now on."""
-        self.found, self.partly = found, partly
 
     def redactor(self, settings: config.Settings, others: Mapping[str, str], always: Iterable[str]) -> Redactor:
         """Redacts everything that is sent, kept or shown in a run.
@@ -255,7 +253,7 @@ class KernelSettings:
         if self._redactor is None or self._redactor[0] != made_of:
             allows = settings.privacy.allows
             redactor = Redactor.of(
-                known, named, found=self.found, partly=self.partly, allows=allows, memory=self.memory
+                known, named, found=self.secrets, partly=self.secrets.partly_known, allows=allows, memory=self.memory
             )
             self._redactor = (made_of, redactor)
         return self._redactor[1]
@@ -264,8 +262,8 @@ class KernelSettings:
         """What is redacted and what it caught, for `%vibe config`."""
         caught = ", ".join(f"{kind} ({times:,} times)" for kind, times in self.memory.caught.most_common())
         allowed = ", ".join(settings.privacy.allow)
-        found = len(self.found())
-        self.memory.partly.note(self.partly())
+        found = len(self.secrets())
+        self.memory.partly.note(self.secrets.partly_known())
         partly = self.memory.partly.lines(settings.privacy.allows)
         return "\n".join(
             [

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os.path import commonprefix
-from typing import Final, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -122,6 +122,29 @@ def placeholder(kind: str, length: int) -> str:
 
 def _nothing(_name: str) -> bool:
     return False
+
+
+class SecretsOfVariables(Protocol):
+    """Looks for secrets in the user's variables. Callable from any thread."""
+
+    def __call__(self) -> Mapping[str, str]:
+        """Return every value found so far with the name that calls it secret."""
+        ...
+
+    def partly_known(self) -> Mapping[str, Sequence[str]]:
+        """Return names whose values could not all be looked at, with some of those values."""
+        ...
+
+
+class NoVariables:
+    """Stands for the variables where there is no kernel."""
+
+    def __call__(self) -> Mapping[str, str]:
+        return {}
+
+    def partly_known(self) -> Mapping[str, Sequence[str]]:
+        """Return nothing."""
+        return {}
 
 
 class Memory:
@@ -277,9 +300,8 @@ class Redactor:
 
     def output_text(self, text: str) -> str:
         """The text of an output without secrets, and without all that may be one of a source that is partly known."""
-        text = self._redacted(text)
         extent = self.withholds
-        return text if extent is Extent.NOTHING else withheld(text, extent)
+        return withheld(text if extent is Extent.ALL else self._redacted(text), extent)
 
     def _value(self, value: V, redact: Callable[[str], str]) -> V:
         whole = value.model_dump()
@@ -302,7 +324,8 @@ class Redactor:
         head = self._cut(text[: half + _AT_CUT], half)
         begin = len(text) - half
         tail = self._cut(text[begin - _AT_CUT : begin + _AT_CUT], _AT_CUT) + begin - _AT_CUT
-        return f"{text[:head]}\n[… {tail - head:,} characters left out …]\n{text[tail:]}"
+        border = "" if text[:head].endswith("\n") else "\n"
+        return f"{text[:head]}{border}[… {tail - head:,} characters left out …]\n{text[tail:]}"
 
     def _cut(self, text: str, place: int) -> int:
         border = text.rfind("\n", max(0, place - _AT_CUT), place) + 1 or _after_blank(text[:place])

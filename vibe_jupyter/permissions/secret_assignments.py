@@ -125,6 +125,7 @@ _RULES: Final = " -+=:|─┼╪═╞╡├┤│┆┴└┘"
 """What lines of a table are made of that hold no cells."""
 _Cells = Callable[[str], "list[Span] | None"]
 """The secret cells of one line; None where the table is over."""
+_LEFT_OUT: Final = lazy_pattern(r"\[… [\d,]+ characters[^\n]{0,40} left out …\]")
 _LABELS: Final = 2
 """Fields from which a line can be the head of a table."""
 
@@ -371,6 +372,9 @@ def _columns(text: str) -> Iterator[Span]:
             yield from _row(starts[number - 1], line)
         cells = _below(line, delimiter) if delimiter else _aligned(line)
         while cells is not None and number < len(lines):
+            if _is_left_out(lines, number):
+                number += 1
+                continue
             spans = cells(lines[number])
             if spans is None:
                 break
@@ -378,6 +382,11 @@ def _columns(text: str) -> Iterator[Span]:
                 Span(starts[number] + span.start, starts[number] + span.end, span.kind, span.name) for span in spans
             )
             number += 1
+
+
+def _is_left_out(lines: list[str], number: int) -> bool:
+    """Whether a line says that rows of the table were left out, or is the empty one before it."""
+    return any(_LEFT_OUT.fullmatch(line) for line in lines[number : number + (1 if lines[number].strip() else 2)])
 
 
 def _series(text: str) -> Iterator[Span]:
