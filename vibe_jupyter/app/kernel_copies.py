@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
+from pydantic import JsonValue
 
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.kernel.main_thread import MainThread
@@ -10,6 +11,7 @@ from vibe_jupyter.notebook.tools.copy_report import ReportedRun
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
 from vibe_jupyter.permissions.redaction import redacted_report
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
+from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.sandbox.availability import machine_refusal
 
 
@@ -25,6 +27,16 @@ def kernel_copies(
 
 def redact_by_own_secrets(ran: ReportedRun) -> ReportedRun:
     """Redact the outputs and the error of a report by the secrets that the copy found."""
-    texts = ReportedRun(status=ran.status, seconds=ran.seconds, outputs=ran.outputs, error=ran.error)
+    error = ran.error
+    texts = _ReportedTexts(outputs=ran.outputs, error=() if error is None else (error.message, error.traceback))
     texts = redacted_report(texts, ran.secrets, ran.partly_known)
-    return ran.model_copy(update={"outputs": texts.outputs, "error": texts.error})
+    if error is not None:
+        error = error._replace(message=texts.error[0], traceback=texts.error[1])
+    return ran.model_copy(update={"outputs": texts.outputs, "error": error})
+
+
+class _ReportedTexts(Value):
+    """The parts of a report that code in the copy writes."""
+
+    outputs: tuple[dict[str, JsonValue], ...]
+    error: tuple[str, ...]

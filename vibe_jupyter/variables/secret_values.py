@@ -32,8 +32,13 @@ from vibe_jupyter.variables.adapters import (
     pairs_of,
 )
 
-Source = Literal["variables", "containers", "columns"]
-KEPT: Final[Mapping[Source, int]] = {"variables": 20_000, "containers": 50_000, "columns": 100_000}
+Source = Literal["variables", "containers", "objects", "columns"]
+KEPT: Final[Mapping[Source, int]] = {
+    "variables": 20_000,
+    "containers": 50_000,
+    "objects": 50_000,
+    "columns": 100_000,
+}
 """Values remembered of each source."""
 KEPT_CHARACTERS: Final = 32_000_000
 """Characters remembered of each source."""
@@ -92,7 +97,12 @@ _HASHED: Final = frozenset(map(id, (str, bytes, float, int, types.NoneType)))
 _SIZED: Final = frozenset(map(id, (dict, list, tuple, set, frozenset, OrderedDict, defaultdict, deque)))
 _LIST: Final = id(list)
 _DICT: Final = id(dict)
-_INSIDE: Final[Mapping[Source, Source]] = {"variables": "containers", "containers": "containers", "columns": "columns"}
+_INSIDE: Final[Mapping[Source, Source]] = {
+    "variables": "containers",
+    "containers": "containers",
+    "objects": "objects",
+    "columns": "columns",
+}
 """The source of what is inside of a value."""
 Item = TypeVar("Item")
 Judge = Callable[[str, str], bool]
@@ -308,7 +318,7 @@ class _Search:
         if id(value) in self._visited or (cls in _NO_PARTS and not _is_of_the_user(value)):
             return ()
         if self.steps <= 0:
-            self._leave_out(name, root)
+            self._leave_out(place)
             return ()
         self._visited.add(id(value))
         self.steps -= OPENING
@@ -322,10 +332,13 @@ class _Search:
         self.found.setdefault((source, name), []).extend(values)
         self._names_in.setdefault(root, set()).add(name)
 
-    def _leave_out(self, name: str, root: int) -> None:
-        self._cut.add(root)
-        if self._names_secret(name):
-            self.unseen.add(name)
+    def _leave_out(self, place: _Place) -> None:
+        """Note what there were no steps for; of objects of libraries, which lead to each other, nothing is."""
+        name, value, depth, source, root = place
+        if source != "objects" and id(type(value)) in _SIZED:
+            self._cut.add(root)
+            if depth == 0 and self._names_secret(name):
+                self.unseen.add(name)
 
     def _parts(self, place: _Place) -> Iterable[_Place]:
         """What is inside, each with the name it goes by."""
@@ -351,6 +364,8 @@ class _Search:
             return ()
         attributes: Any = _own_names(value)
         slots = list(_slots(value, bases))
+        name, _, depth, _, root = place
+        place = (name, value, DEPTH_OF_OBJECTS if id(cls) in _OF_CODE else depth, "objects", root)
         return [*self._pairs(place, attributes.items, len(attributes)), *self._pairs(place, lambda: slots, len(slots))]
 
     def _pairs(
@@ -398,7 +413,7 @@ class _Search:
         """Take steps for so many values, and note a container of which not all are looked at."""
         room = max(0, min(ITEMS, self.steps))
         self.steps -= min(room, count)
-        if count > room:
+        if count > room and place[3] != "objects":
             self._cut.add(place[4])
             if self._names_secret(place[0]):
                 (self.partly if room else self.unseen).add(place[0])
