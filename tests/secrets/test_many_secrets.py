@@ -13,7 +13,6 @@ from tests.secrets.kinds import ALNUM, text_of
 from vibe_jupyter.permissions import redaction
 from vibe_jupyter.permissions.known_secrets import LONGEST, KnownSecrets
 from vibe_jupyter.permissions.redaction import (
-    LEARNED,
     LONGEST_TEXT,
     PLACEHOLDER,
     RedactedStream,
@@ -21,6 +20,7 @@ from vibe_jupyter.permissions.redaction import (
     redacted_report,
 )
 from vibe_jupyter.permissions.secret_shapes import Span, holds_secret, is_secret_name
+from vibe_jupyter.permissions.secret_sources import LEARNED
 from vibe_jupyter.protocol import TextPart, ToolResult
 from vibe_jupyter.variables import secret_values
 from vibe_jupyter.variables.secret_values import KEPT, ROWS, STEPS, SecretValues

@@ -29,7 +29,8 @@ from vibe_jupyter.permissions.folder_trust import (
     scan_folder,
     stamp_folder,
 )
-from vibe_jupyter.permissions.redaction import Memory, NoVariables, Redactor, SecretsOfVariables
+from vibe_jupyter.permissions.redaction import Redactor
+from vibe_jupyter.permissions.secret_sources import Memory, NoVariables, SecretsOfVariables
 from vibe_jupyter.protocol import Headline, Preview
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.ui.front_end import EVERYTHING

@@ -11,11 +11,10 @@ Nearly all pieces of an answer are plain words. Two linear searches say so, and 
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os.path import commonprefix
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -34,7 +33,7 @@ from vibe_jupyter.permissions.secret_shapes import (
     shaped,
     strength,
 )
-from vibe_jupyter.permissions.secret_sources import Extent, PartlyKnown, withheld
+from vibe_jupyter.permissions.secret_sources import Extent, Memory, withheld
 from vibe_jupyter.protocol import MessageAdded, ToolFinished, ToolMessage, ToolProgress
 
 __all__ = ["PLACEHOLDER", "Memory", "Redactor", "holds_secret", "is_secret_name", "placeholder"]
@@ -54,8 +53,6 @@ _COLOR: Final = "\x1b["
 _COLORS: Final = lazy_pattern(r"\x1b\[[\d;]{0,20}+m")
 _LONGEST_LEARNED: Final = 500
 """Characters."""
-LEARNED: Final = 20_000
-"""Values remembered of those that texts named. Of more, the oldest quarter is forgotten, and texts are partly known."""
 LONGEST_TEXT: Final = 1_000_000
 """Characters of one text that are redacted. A longer one is cut in the middle before: to look for secrets in it takes
 longer than to print it did."""
@@ -122,62 +119,6 @@ def placeholder(kind: str, length: int) -> str:
 
 def _nothing(_name: str) -> bool:
     return False
-
-
-class SecretsOfVariables(Protocol):
-    """Looks for secrets in the user's variables. Callable from any thread."""
-
-    def __call__(self) -> Mapping[str, str]:
-        """Return every value found so far with the name that calls it secret."""
-        ...
-
-    def partly_known(self) -> Mapping[str, Sequence[str]]:
-        """Return names whose values could not all be looked at, with some of those values."""
-        ...
-
-
-class NoVariables:
-    """Stands for the variables where there is no kernel."""
-
-    def __call__(self) -> Mapping[str, str]:
-        return {}
-
-    def partly_known(self) -> Mapping[str, Sequence[str]]:
-        """Return nothing."""
-        return {}
-
-
-class Memory:
-    """What redactors of one kernel hand on to the next."""
-
-    def __init__(self) -> None:
-        self.caught: Counter[str] = Counter()
-        """How often something was redacted, by what it was called."""
-        self.learned = KnownSecrets()
-        """Values that a text named."""
-        self.bound = KnownSecrets()
-        """Values of the user's variables, with the names of those."""
-        self.partly = PartlyKnown()
-        """Sources of which more values may be there than are known."""
-        self._mirrored: Mapping[str, str] = {}
-
-    def mirror(self, found: Mapping[str, str]) -> None:
-        """Know the values that are remembered of the user's variables, and no longer those that were forgotten."""
-        if found is self._mirrored:
-            return
-        if len(self._mirrored) > len(found) or not self._mirrored.keys() <= found.keys():
-            self.bound = KnownSecrets(found)
-        else:
-            for value in found.keys() - self._mirrored.keys():
-                self.bound.add(value, found[value])
-        self._mirrored = found
-
-    def learn(self, value: str, kind: str) -> None:
-        """Remember a value that a text named."""
-        if len(self.learned) >= LEARNED:
-            self.learned = self.learned.newest(LEARNED - LEARNED // 4)
-            self.partly.note_texts()
-        self.learned.add(value, kind)
 
 
 class Redactor:

@@ -4,13 +4,17 @@ A column of a million session tokens, or a list whose middle was not looked at, 
 What code, commands and tools put out is then sent without everything that could be one of them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, Protocol
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
+from vibe_jupyter.permissions.known_secrets import KnownSecrets
 from vibe_jupyter.permissions.secret_shapes import Strength, looks_random, strength
 
+LEARNED: Final = 20_000
+"""Values remembered of those that texts named. Of more, the oldest quarter is forgotten, and texts are partly known."""
 _RUN: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]{8,}+")
 """Characters without a blank, quote or bracket among them."""
 _PIECE: Final = lazy_pattern(r"[A-Za-z0-9_-]{8,}+")
@@ -125,3 +129,59 @@ def _sentence(name: str, extent: Extent) -> str:
         f"Your variables hold more values called `{name}` than are remembered as secrets, so {_WITHHELD[extent]}. "
         f'{listed} If they are no secrets, add `[privacy] allow = ["{name}"]` to your config.toml.'
     )
+
+
+class SecretsOfVariables(Protocol):
+    """Looks for secrets in the user's variables. Callable from any thread."""
+
+    def __call__(self) -> Mapping[str, str]:
+        """Return every value found so far with the name that calls it secret."""
+        ...
+
+    def partly_known(self) -> Mapping[str, Sequence[str]]:
+        """Return names whose values could not all be looked at, with some of those values."""
+        ...
+
+
+class NoVariables:
+    """Stands for the variables where there is no kernel."""
+
+    def __call__(self) -> Mapping[str, str]:
+        return {}
+
+    def partly_known(self) -> Mapping[str, Sequence[str]]:
+        """Return nothing."""
+        return {}
+
+
+class Memory:
+    """What redactors of one kernel hand on to the next."""
+
+    def __init__(self) -> None:
+        self.caught: Counter[str] = Counter()
+        """How often something was redacted, by what it was called."""
+        self.learned = KnownSecrets()
+        """Values that a text named."""
+        self.bound = KnownSecrets()
+        """Values of the user's variables, with the names of those."""
+        self.partly = PartlyKnown()
+        """Sources of which more values may be there than are known."""
+        self._mirrored: Mapping[str, str] = {}
+
+    def mirror(self, found: Mapping[str, str]) -> None:
+        """Know the values that are remembered of the user's variables, and no longer those that were forgotten."""
+        if found is self._mirrored:
+            return
+        if len(self._mirrored) > len(found) or not self._mirrored.keys() <= found.keys():
+            self.bound = KnownSecrets(found)
+        else:
+            for value in found.keys() - self._mirrored.keys():
+                self.bound.add(value, found[value])
+        self._mirrored = found
+
+    def learn(self, value: str, kind: str) -> None:
+        """Remember a value that a text named."""
+        if len(self.learned) >= LEARNED:
+            self.learned = self.learned.newest(LEARNED - LEARNED // 4)
+            self.partly.note_texts()
+        self.learned.add(value, kind)
