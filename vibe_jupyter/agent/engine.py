@@ -8,7 +8,6 @@ import asyncio
 import concurrent.futures
 import contextvars
 import logging
-import os
 import sys
 import threading
 from collections.abc import Coroutine
@@ -99,8 +98,7 @@ if sys.platform != "win32":
         try:
             policy.get_child_watcher()
         except NotImplementedError:
-            by_descriptor = hasattr(os, "pidfd_open")
-            watcher = asyncio.PidfdChildWatcher() if by_descriptor else asyncio.ThreadedChildWatcher()
+            watcher = asyncio.ThreadedChildWatcher()
             policy.get_child_watcher = lambda: watcher
 
 
