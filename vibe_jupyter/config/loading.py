@@ -25,6 +25,7 @@ from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
 from vibe_jupyter.files.plain_file import read_plain_file
+from vibe_jupyter.files.protected import protect_also
 from vibe_jupyter.near_names import near_names
 from vibe_jupyter.protocol import Level
 from vibe_jupyter.safe_imports import without_plugins, without_working_folder
@@ -331,6 +332,7 @@ def read_settings(
     ]
     tree = merge_layers(layers)
     settings = validate_settings(tree) if any(layer.table for layer in layers[1:]) else DEFAULT_SETTINGS
+    protect_also(settings.privacy.protected_files)
     return SettingsReading(settings, tree, tuple(warnings), rules)
 
 

@@ -5,12 +5,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from vibe_jupyter.agent.limits import DEFAULT_PRICE, DEFAULT_TURNS, MAX_TURNS
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, ModelEntry, ProviderEntry
 from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
+from vibe_jupyter.files.secret_names import MOST_OWN, check_pattern
 from vibe_jupyter.protocol import LazyModel, Level
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.contract import FORMER_NAMES
@@ -76,6 +77,15 @@ PrivacyMode = Literal["open", "schema"]
 """What the model may be sent: what the agent reads, or names, types and counts alone."""
 
 
+def _check_protected(pattern: str) -> str:
+    if problem := check_pattern(pattern):
+        raise ValueError(f"{pattern!r} {problem}")
+    return pattern
+
+
+ProtectedPattern = Annotated[str, AfterValidator(_check_protected)]
+
+
 class Privacy(Entry):
     """What may be sent, and exceptions of the user. A project's settings say nothing of it, trusted or not."""
 
@@ -83,6 +93,9 @@ class Privacy(Entry):
 
     allow: Patterns = ()
     """Names of variables, keys and columns, and kinds such as ``JWT``."""
+
+    protected_files: Annotated[tuple[ProtectedPattern, ...], Field(max_length=MOST_OWN)] = ()
+    """Names of files that ask like those of `files/secret_files.txt`: ``name``, ``folder/name`` or ``folder/``."""
 
     def allows(self, name: str) -> bool:
         """Whether a name or a kind is an exception."""

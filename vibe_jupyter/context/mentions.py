@@ -210,7 +210,11 @@ def visible_names(located: Located) -> list[str]:
     """Sorted, folders with a slash at their end; empty where it cannot be read, or another folder is there by now."""
     try:
         with OpenFolder.judged(located.real) as folder, folder.entries() as entries:
-            return sorted(_shown_name(entry) for entry in islice(entries, ENTRIES_LOOKED_AT) if _is_visible(entry.name))
+            return sorted(
+                _shown_name(entry)
+                for entry in islice(entries, ENTRIES_LOOKED_AT)
+                if _is_visible(entry.name, located.path.name)
+            )
     except OSError:
         return []
 
@@ -219,5 +223,5 @@ def _shown_name(entry: "os.DirEntry[str]") -> str:
     return f"{entry.name}/" if entry.is_dir() else entry.name
 
 
-def _is_visible(name: str) -> bool:
-    return not name.startswith(".") and name.isprintable() and not is_secret_name(name)
+def _is_visible(name: str, folder: str) -> bool:
+    return not name.startswith(".") and name.isprintable() and not is_secret_name(name, folder)

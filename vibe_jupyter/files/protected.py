@@ -1,4 +1,4 @@
-"""Files that ask even inside the project: secrets when read, and what decides what runs here when written.
+"""Files that ask even inside the project: secrets (`secret_files.txt`), and what decides what runs here when written.
 
 Who lets the agent write files has not yet let it run code. So a file asks each time that something else runs without
 being told to, or that runs in place of what was meant: at the start of Python, a shell or a tool, with the tests, on a
@@ -11,69 +11,15 @@ where they are not, one question too many does no harm.
 import fnmatch
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib.machinery import PathFinder, all_suffixes
 from pathlib import Path
 from typing import Final, Literal
 
-Access = Literal["read", "write"]
+from vibe_jupyter.files.secret_names import SecretNames, secret_names
 
-SECRET_FILES: Final = (
-    ".env",
-    ".env.*",
-    ".env-*",
-    ".env_*",
-    ".envrc",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.kdbx",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".pypirc",
-    ".git-credentials",
-    ".databrickscfg",
-    ".npmrc",
-    ".htpasswd",
-    "credentials.json",
-    "application_default_credentials.json",
-    "kaggle.json",
-    "secrets.toml",
-    "secrets.json",
-    "secrets.y*ml",
-    "credentials",
-    "credentials.csv",
-    "service_account*.json",
-    "service-account*.json",
-    "client_secret*.json",
-    "token.pickle",
-    "*.tfstate",
-    "*.tfvars",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    "kernel-*.json",
-    "jpserver-*.json",
-    "nbserver-*.json",
-    "jupyter_cookie_secret",
-)
-"""Glob patterns of file names that usually hold passwords or keys."""
-COPY_ENDS: Final = (
-    *("~", ".bak", ".backup", ".old", ".orig", ".save", ".copy", ".tmp", ".rej", ".swp", ".swo", ".swn", ".swx"),
-    *("#", ".1", ".2"),
-)
-"""What editors, merges and people put behind the name of a copy."""
-COPY_STARTS: Final = (".#", "#", ".")
-"""What editors put before the name of a lock, a copy kept while editing, a swap file."""
-SECRET_FOLDERS: Final = (".ssh", ".gnupg", ".aws", ".azure", ".kube")
-"""Folders that usually hold passwords or keys."""
+Access = Literal["read", "write"]
 
 _GUARDED_FOLDERS: Final[dict[str, str]] = {
     ".vibe": "holds settings of this agent",
@@ -144,17 +90,28 @@ _SECRET_REASON: Final = "usually holds passwords or keys"
 
 # Code points some file systems drop when they compare names.
 _IGNORED: Final = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
-_LAYERS: Final = 3
-"""Ends that are taken off a name to see what it is a copy of."""
-_EXACT: Final = frozenset(pattern for pattern in SECRET_FILES if "*" not in pattern)
-_STARTS: Final = tuple(pattern[:-1] for pattern in SECRET_FILES if pattern.endswith("*"))
-_ENDS: Final = tuple(pattern[1:] for pattern in SECRET_FILES if pattern.startswith("*"))
-_AROUND: Final = tuple(
-    tuple(pattern.split("*")) for pattern in SECRET_FILES if "*" in pattern and "*" not in (pattern[0], pattern[-1])
-)
-_LITERALS: Final = {max(pattern.split("*"), key=len) for pattern in SECRET_FILES}
-_CORES: Final = tuple(text for text in _LITERALS if not any(other in text for other in _LITERALS - {text}))
-"""Of which a secret name holds at least one: a quick look first."""
+
+
+class _Protection:
+    """The names that are protected in this process."""
+
+    own: tuple[str, ...] = ()
+    names = secret_names()
+
+
+def protect_also(patterns: tuple[str, ...]) -> None:
+    """Protect files with these names too, from now on: those of the user's settings."""
+    _Protection.own, _Protection.names = patterns, secret_names(patterns)
+
+
+def own_patterns() -> tuple[str, ...]:
+    """Return what the user's settings add, for processes that search for this one."""
+    return _Protection.own
+
+
+def protected_names() -> SecretNames:
+    """Return the names that are protected now, for programs that search by themselves."""
+    return _Protection.names
 
 
 def protection_reason(names: Sequence[str], access: Access) -> str | None:
@@ -188,44 +145,33 @@ def shadowed_module(path: Path, root: Path) -> str | None:
     return name if spec is not None and spec.loader is not None else None
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a file or folder of this name is left out of searches that did not name it."""
-    folded = _fold_name(name)
-    return folded in SECRET_FOLDERS or _is_secret_file(folded)
+def is_secret_name(name: str, folder: str = "") -> bool:
+    """Return whether a file or folder is left out of searches that did not name it.
 
-
-def _is_secret_file(folded: str) -> bool:
-    return any(core in folded for core in _CORES) and any(
-        name in _EXACT
-        or name.startswith(_STARTS)
-        or name.endswith(_ENDS)
-        or any(name.startswith(start) and name.endswith(end) for start, end in _AROUND)
-        for name in _originals(folded)
-    )
-
-
-def _originals(name: str) -> Iterator[str]:
-    """The name, and what it may be a copy of."""
-    for _ in range(_LAYERS + 1):
-        yield name
-        for start in COPY_STARTS:
-            if name.startswith(start):
-                yield name[len(start) :]
-        end = next((end for end in COPY_ENDS if name.endswith(end) and name != end), "")
-        if not end:
-            return
-        name = name[: -len(end)]
+    Args:
+        name: of the file or folder.
+        folder: the name of the folder it lies in.
+    """
+    folded, names = _fold_name(name), _Protection.names
+    return names.is_folder(folded) or names.is_file(folded, _fold_name(folder))
 
 
 def may_hold_secret_names(text: str) -> bool:
     """Whether a text that lists paths may hold such a name: a quick look before each is looked at."""
     plain = text.lower()
-    return not text.isascii() or any(part in plain for part in (*_CORES, *SECRET_FOLDERS))
+    return not text.isascii() or any(part in plain for part in _literals(_Protection.names))
+
+
+@cache
+def _literals(names: SecretNames) -> tuple[str, ...]:
+    return names.literals()
 
 
 def _secret_reason(names: Sequence[str]) -> str | None:
-    in_folder = any(name in SECRET_FOLDERS for name in names)
-    return _SECRET_REASON if in_folder or (names and _is_secret_file(names[-1])) else None
+    known = _Protection.names
+    in_folder = any(map(known.is_folder, names))
+    is_file = bool(names) and known.is_file(names[-1], names[-2] if len(names) > 1 else "")
+    return _SECRET_REASON if in_folder or is_file else None
 
 
 def _guard_reason(names: Sequence[str]) -> str | None:

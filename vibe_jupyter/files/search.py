@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.files.protected import COPY_ENDS, COPY_STARTS, SECRET_FILES, SECRET_FOLDERS
+from vibe_jupyter.files.protected import is_secret_name, own_patterns, protected_names
 from vibe_jupyter.files.real_path import OpenFolder
 from vibe_jupyter.files.search_rules import (
     DEFAULT_FILES,
@@ -199,7 +199,7 @@ async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, l
         # Look-around and back-references are known to Python alone.
         if not _is_python_pattern(query.pattern):
             raise ToolError(f"{query.pattern!r} is not a valid regular expression. {found}")
-    given = json.dumps({**query._asdict(), "descriptor": target.descriptor}).encode()
+    given = json.dumps({**query._asdict(), "descriptor": target.descriptor, "protected": own_patterns()}).encode()
     found = await _run_engine(_worker_command(), given, bounds)
     if isinstance(found, SearchResult):
         return _shared(found, limits)
@@ -299,7 +299,13 @@ async def _converse_with_engine(process: Process, given: bytes, bounds: _Bounds)
 async def _collect_matches(process: Process, bounds: _Bounds) -> SearchResult:
     matches: list[SearchMatch] = []
     room = bounds.limits.bytes
+    protected: dict[bytes, bool] = {}
     async for line in _engine_lines(process):
+        path = line.partition(b"\0")[0]
+        if path not in protected:
+            protected[path] = _is_protected(os.fsdecode(path), bounds.target.path)
+        if protected[path]:
+            continue
         match = _parse_match(line, bounds)
         if match is None or (bounds.own is not None and bounds.own.leaves_out(match.path)):
             continue
@@ -308,6 +314,16 @@ async def _collect_matches(process: Process, bounds: _Bounds) -> SearchResult:
             return SearchResult(tuple(matches), was_truncated=True)
         matches.append(match)
     return SearchResult(tuple(matches), was_truncated=False)
+
+
+def _is_protected(path: str, target: Path) -> bool:
+    """Return whether a file below the target is protected. The target itself was allowed."""
+    folder = target.name
+    for name in path.removeprefix(str(target)).split(os.sep):
+        if name and is_secret_name(name, folder):
+            return True
+        folder = name or folder
+    return False
 
 
 async def _engine_lines(process: Process) -> AsyncIterator[bytes]:
@@ -378,11 +394,8 @@ def opened(workspace: Workspace, located: Located) -> "Generator[SearchTarget]":
 
 def ripgrep_command(program: str, query: SearchQuery, *, ordered: bool) -> list[str]:
     """The argument vector for `query`; `ordered` by path, or else as fast as can be."""
-    starts, ends = (f"{{{','.join(parts)}}}" for parts in (COPY_STARTS, COPY_ENDS))
-    copies = [
-        f"{before}{name}{after}" for name in SECRET_FILES for before in ("", starts) for after in ("", f"{ends}*")
-    ]
-    secrets = [f"--iglob=!{pattern}" for pattern in (*copies, *SECRET_FOLDERS)]
+    # The rest is left out of what it finds: hundreds of globs cost ripgrep more than the search.
+    secrets = [f"--iglob=!{folder}" for folder in protected_names().folders]
     return [
         program,
         "--no-config",

@@ -163,7 +163,7 @@ class Exclusions:
     def excludes(self, path: str, rules: IgnoreRules | None, *, is_folder: bool) -> bool:
         """Whether the entry is not searched."""
         name = os.path.basename(path)
-        if is_secret_name(name):
+        if is_secret_name(name, os.path.basename(os.path.dirname(path))):
             return True
         if not self._heeds:
             return False

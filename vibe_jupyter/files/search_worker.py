@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from vibe_jupyter.files.protected import protect_also
 from vibe_jupyter.files.real_path import OpenFolder
 from vibe_jupyter.files.search_rules import WIDE_MARKS, Exclusions, IgnoreRules, SearchQuery, read_rules, rules_above
 
@@ -35,6 +36,7 @@ def main() -> int:
     """Search and print; gives the exit code."""
     given = json.load(sys.stdin)
     descriptor: int | None = given.pop("descriptor")
+    protect_also(tuple(given.pop("protected")))
     query = SearchQuery(**given)
     try:
         pattern = compile_pattern(query.pattern)

@@ -111,7 +111,11 @@ def _modules_below(folder: str, known: Collection[str]) -> list[str]:
         seen += len(folders) + len(names)
         if seen > MOST_IMPORTABLE:
             return []
-        modules = (os.path.join(place, name) for name in names if name.endswith(_MODULES) and not is_secret_name(name))
+        modules = (
+            os.path.join(place, name)
+            for name in names
+            if name.endswith(_MODULES) and not is_secret_name(name, os.path.basename(place))
+        )
         files += [path for path in modules if not os.path.islink(path)]
     return files
 
@@ -138,7 +142,7 @@ class _Walk:
         parts: list[str] = []
         whole = True
         for entry in self._entries(folder):
-            if is_secret_name(entry.name) or entry.name in _LEFT_OUT:
+            if is_secret_name(entry.name, os.path.basename(folder)) or entry.name in _LEFT_OUT:
                 whole = False
                 self._hide(entry)
             elif entry.is_dir(follow_symlinks=False):
@@ -169,5 +173,5 @@ class _Walk:
             self.hidden += [entry.path] if not entry.is_symlink() else []
         elif entry.path not in self._around:
             for one in self._entries(entry.path):
-                if is_secret_name(one.name) or any(lies_in(path, one.path) for path in self._around):
+                if is_secret_name(one.name, entry.name) or any(lies_in(path, one.path) for path in self._around):
                     self._hide(one)

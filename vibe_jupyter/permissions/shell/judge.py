@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tree_sitter import Node
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.files.protected import SECRET_FILES, SECRET_FOLDERS
+from vibe_jupyter.files.protected import is_secret_name, protected_names
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.places import place_reason
 from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict, UnknownCommand
@@ -73,21 +73,36 @@ def search_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
         return {}
     if judge_command(command, workspace, ShellState.of(os.environ)).rule == "place":
         return {}
-    names = [*SECRET_FILES, *_found(workspace)]
-    excluded = [f"--exclude={name}" for name in names] + [f"--exclude-dir={name}" for name in SECRET_FOLDERS]
-    hidden = [word for name in (*names, *SECRET_FOLDERS) for word in ("-g", f"!{name}")]
+    protected, found = protected_names(), _found(workspace)
+    names = [*protected.files, *found.files]
+    folders = [*protected.folders, *found.folders]
+    excluded = [f"--exclude={name}" for name in names]
+    excluded += [f"--include={name}" for name in protected.plain]  # the last that fits a name decides
+    excluded += [f"--exclude-dir={name}" for name in folders]
+    hidden = [word for name in (*names, *folders) for word in ("-g", f"!{name}")]
     functions = {f"BASH_FUNC_{name}%%": _function(name, excluded) for name in _PROGRAMS}
     return {**functions, "BASH_FUNC_rg%%": _function("rg", hidden)}
 
 
-def _found(workspace: Workspace) -> list[str]:
-    """The names of protected files that are there, copies too, as globs."""
+class _Names(NamedTuple):
+    files: list[str]
+    folders: list[str]
+
+
+def _found(workspace: Workspace) -> _Names:
+    """Return the names of protected files that are there, copies too, as globs.
+
+    A name that is protected in one folder only stays searched elsewhere: grep leaves out names or folders, no paths.
+    """
     names: set[str] = set()
+    folders: set[str] = set()
     with contextlib.suppress(UnknownCommand):  # a project too large to be looked through: then searches of it ask
         for found in walk_tree(workspace.root):
-            if found.is_secret and len(names) < NAMES_LIMIT:
-                names.add(_SPECIAL.sub(r"\\\1", found.entry.name))
-    return sorted(names)
+            if found.is_secret and len(names) + len(folders) < NAMES_LIMIT:
+                name, folder = found.entry.name, os.path.basename(os.path.dirname(found.entry.path))
+                by_folder = is_secret_name(name, folder) and not is_secret_name(name)
+                (folders if by_folder else names).add(_SPECIAL.sub(r"\\\1", folder if by_folder else name))
+    return _Names(sorted(names), sorted(folders))
 
 
 def _function(name: str, options: Sequence[str]) -> str:

@@ -280,7 +280,9 @@ def walk_tree(top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
                     seen += 1
                     if seen > ENTRIES_LIMIT:
                         raise UnknownCommand("operand", f"{top} holds more than {ENTRIES_LIMIT:,} files")
-                    found = Found(entry, f"{before}{entry.name}", secret or is_secret_name(entry.name))
+                    found = Found(
+                        entry, f"{before}{entry.name}", secret or is_secret_name(entry.name, os.path.basename(folder))
+                    )
                     yield found
                     left_out = entry.name in pruned or f"./{found.inner}" in pruned
                     if entry.is_dir(follow_symlinks=False) and not left_out:
