@@ -36,7 +36,7 @@ def main() -> int:
     """Search and print; gives the exit code."""
     given = json.load(sys.stdin)
     descriptor: int | None = given.pop("descriptor")
-    protect_also(tuple(given.pop("protected")))
+    protect_also(tuple(given.pop("protected", ())))
     query = SearchQuery(**given)
     try:
         pattern = compile_pattern(query.pattern)
