@@ -150,7 +150,7 @@ def test_what_opens_a_kernel_a_server_or_an_account_is_never_read_unasked(tree: 
     assert not allowed_by_place(Workspace(tree / "proj"), path, "read")
 
 
-@pytest.mark.parametrize("path", [".gitignore", "agents.txt", "git/config", "my.env", "environment.yml", "keys.md"])
+@pytest.mark.parametrize("path", [".gitignore", "agents.txt", "git/config", "environment.yml", "keys.md"])
 def test_what_only_looks_like_a_protected_name_is_not_protected(tree: Path, path: str):
     assert allowed_by_place(Workspace(tree / "proj"), path, "write")
 
