@@ -50,8 +50,8 @@ DEEP = "cd $TMPDIR; for i in $(seq 150); do mkdir d; cd d; done; sleep 1"
         further(DEEP, "100 folders within each other", id="deep folders"),
         further("mkdir -m 0 $TMPDIR/d; sleep 1", "" if os.geteuid() == 0 else "looked into", id="a hidden folder"),
         further(
-            f"for i in $(seq 8); do {PYTHON} -c \"x = bytearray(b'x') * (300 << 20); import time; time.sleep(5)\" & done; "
-            "wait",
+            f"for i in $(seq 8); do {PYTHON} -c \"x = bytearray(b'x') * (300 << 20); import time; time.sleep(5)\" &"
+            " done; wait",
             "of memory",
             id="memory of many",
         ),

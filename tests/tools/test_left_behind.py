@@ -7,6 +7,7 @@ import asyncio
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -133,6 +134,11 @@ WAYS: dict[str, str] = {
 }
 """The command of each, with the token it leaves."""
 KILLS_ITS_SUPERVISOR: dict[str, str] = {"the supervisor killed": "setsid env -i sleep TOKEN & kill -9 $PPID; wait"}
+_DOCTOR = (
+    *(sys.executable, "-c"),
+    "from vibe_jupyter.cli import doctor; report = doctor._Report(); doctor._look_at_processes(report); "
+    "print(*report.lines, sep=chr(10))",
+)
 SAMPLE = frozenset({"setsid without environment", "daemon", "a process that keeps forking into new sessions"})
 _RARE = [pytest.mark.matrix, pytest.mark.attack("left-behind processes")]
 
@@ -240,3 +246,6 @@ async def test_what_a_killed_supervisor_and_a_killed_kernel_left_is_found(tmp_pa
         assert time.monotonic() < end
         await asyncio.sleep(0.02)
     assert [one.name for one in found] == ["sleep"]
+    report = await asyncio.to_thread(subprocess.run, _DOCTOR, capture_output=True, text=True, timeout=SECONDS)
+    assert f"sleep ({found[0].pid})" in report.stdout
+    assert f"kill -9 {found[0].pid}" in report.stdout

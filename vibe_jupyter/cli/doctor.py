@@ -24,6 +24,7 @@ from vibe_jupyter.headless import NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.installation import pip_install
+from vibe_jupyter.tools.process_marks import processes_left_behind
 from vibe_jupyter.version import __version__
 
 OURS: Final = "vibe-jupyter"
@@ -113,10 +114,19 @@ def print_report(kernel: str) -> int:
         report.bad(str(error), "Without a kernel nothing runs.")
     else:
         _look_at_the_kernel(report, said)
+    _look_at_processes(report)
     count = report.problems
     report.lines.append("Nothing is wrong." if not count else f"{count} problem{'s' if count > 1 else ''} found.")
     print("\n".join(report.lines))
     return 1 if count else 0
+
+
+def _look_at_processes(report: _Report) -> None:
+    """List what a kernel left running that was killed together with its supervisors, and how to end it."""
+    if left := [one for one in processes_left_behind() if one.is_of_user]:
+        names = ", ".join(f"{one.name} ({one.pid})" for one in left)
+        report.lines.append(f"  --  Still running, though the kernel that started them has ended: {names}")
+        report.lines.append(f"      To end them: kill -9 {' '.join(str(one.pid) for one in left)}")
 
 
 def _look_here(report: _Report) -> None:

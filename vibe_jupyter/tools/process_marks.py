@@ -43,6 +43,14 @@ class MarkedProcess(NamedTuple):
         return TITLE.encode() in self.command
 
     @property
+    def is_of_user(self) -> bool:
+        """Whether the user who asks may end it."""
+        try:
+            return os.geteuid() in (0, os.stat(f"/proc/{self.pid}").st_uid)
+        except OSError:  # it ended meanwhile
+            return False
+
+    @property
     def has_kernel(self) -> bool:
         """Whether the kernel of a supervisor still runs: it is named among the last arguments."""
         return str(self.parent).encode() in self.command[-4:-1]
