@@ -24,16 +24,18 @@ from typing import Any, Final
 import nbformat
 from playwright.sync_api import Page
 
+from benchmarks.report import Row as Figure
+from benchmarks.report import report, size
 from tests.browser.chromium import chromium
 from tests.browser.lab import Lab
 from tests.browser.server import lab_server
 
-CELLS: Final = 1_000
-OUTPUTS_MB: Final = 100
+CELLS: Final = size(1_000, 20)
+OUTPUTS_MB: Final = size(100, 1)
 SMALL: Final = 10  # cells
-TRIPS: Final = 40
-COMMANDS: Final = 4  # by hand; each may take seconds
-PAUSE: Final = 0.5  # seconds between two trips; a model needs longer
+TRIPS: Final = size(40, 2)
+COMMANDS: Final = size(4, 1)  # by hand; each may take seconds
+PAUSE: Final = size(0.5, 0.0)  # seconds between two trips; a model needs longer
 GOAL: Final = 70.0  # ms, 95 % of the edits of one cell in the large notebook
 PRINTED_LINES: Final = 500
 TABLE_ROWS: Final = 60
@@ -151,9 +153,10 @@ def main() -> int:
                 print(Row(name, page.evaluate(COMMANDED, [command, min(given.trips, COMMANDS), 37])).line(), flush=True)
             lab.close()
     edits = next((row for row in rows if row.name == "one cell edited"), None)
-    if edits is not None and edits.p95 > GOAL:
-        print(f"missed: 95 % of the edits within {GOAL:g} ms; it was {edits.p95:.0f} ms")
-    return 0
+    floor = next((statistics.median(row.times) for row in rows if row.name == "an empty request"), 0.0)
+    if edits is None:
+        return 0
+    return report([Figure("95 % of the edits, more than an empty request", edits.p95 - floor, GOAL, "ms")])
 
 
 def _without_autosave(home: str) -> Path:

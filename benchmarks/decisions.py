@@ -4,7 +4,7 @@ D1  commands of every day and harmful ones, each at its quickest of five
 D2  one command of 100 kB, the worst of several shapes
 D3  the first decision of a process: importing the grammars
 
-Run it with ``python benchmarks/decisions.py``.
+Run it with ``PYTHONPATH=. python benchmarks/decisions.py``.
 """
 
 import importlib
@@ -14,16 +14,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.report import Row, report, size
 from vibe_jupyter.files.workspace import Workspace
 
 ROOT: Final = Path(__file__).parents[1]
 CORPUS: Final = ROOT / "tests" / "corpora" / "bash_permission.jsonl"
-ROUNDS: Final = 5
-SIZE: Final = 100_000
+ROUNDS: Final = size(5, 1)
+SIZE: Final = size(100_000, 1_000)
 """Characters of a long command."""
 SHAPES: Final = {
     "one word": "echo " + "a" * SIZE,
@@ -43,52 +43,37 @@ SHAPES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    goal: str
-    measure: str
-    value: float
-    limit: float
-    unit: str
-
-
 def main() -> int:
-    """Measure and print. A missed goal is named; times of a busy machine are no failure."""
-    rows = [_first(), *_decisions()]
-    print(f"{'goal':5}{'measure':58}{'value':>9}{'limit':>9}")
-    for row in rows:
-        mark = "" if row.value <= row.limit else "  missed"
-        print(f"{row.goal:5}{row.measure:58}{row.value:9.2f}{row.limit:9.2f} {row.unit}{mark}")
-    return 0
+    """Print the table; 1 where an aim is missed."""
+    return report([_first(), *_decisions()])
 
 
 def _first() -> Row:
-    started = time.perf_counter()
+    started = time.process_time()
     importlib.import_module("vibe_jupyter.permissions.shell.judge")
-    return Row("D3", "importing the policy of the shell", (time.perf_counter() - started) * 1_000, 150, "ms")
+    return Row("D3 importing the policy of the shell", (time.process_time() - started) * 1_000, 150, "ms of CPU")
 
 
 def _decisions() -> Sequence[Row]:
     policy: Any = importlib.import_module("vibe_jupyter.permissions.shell.judge")
-    shell = policy.Shell(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8")
+    shell = policy.ShellState(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8")
     commands = [json.loads(line)["command"] for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+    commands = size(commands, commands[:10])
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(_project(Path(folder)))
 
         def seconds(command: str) -> float:
             started = time.process_time()
-            policy.judge(command, workspace, shell)
+            policy.judge_command(command, workspace, shell)
             return time.process_time() - started
 
         times = sorted(min(seconds(command) for _ in range(ROUNDS)) for command in commands)
         shapes = {name: min(seconds(shape) for _ in range(ROUNDS)) for name, shape in SHAPES.items()}
     worst = max(shapes, key=lambda name: shapes[name])
     return [
-        Row("D1", f"{len(commands)} commands, 50 of 100", times[len(times) // 2] * 1_000, 5, "ms"),
-        Row("D1", f"{len(commands)} commands, 95 of 100", times[len(times) * 95 // 100] * 1_000, 5, "ms"),
-        Row("D2", f"long commands, the worst ({worst})", shapes[worst] * 1_000, 100, "ms"),
+        Row(f"D1 {len(commands)} commands, 50 of 100", times[len(times) // 2] * 1_000, 5, "ms of CPU"),
+        Row(f"D1 {len(commands)} commands, 95 of 100", times[len(times) * 95 // 100] * 1_000, 5, "ms of CPU"),
+        Row(f"D2 long commands, the worst ({worst})", shapes[worst] * 1_000, 100, "ms of CPU"),
     ]
 
 

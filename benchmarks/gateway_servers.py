@@ -96,7 +96,8 @@ def servers(folder: Path, *, peer: bool) -> Generator[tuple[Served, Mapping[str,
             text = (_SETTINGS + settings).format(upstream=url, python=sys.executable, server=server)
             (home / "config.toml").write_text(text, encoding="utf-8")
             port = _free_port()
-            argv = [sys.executable, "-c", _COMMAND, "serve", "--port", str(port), "--accept", "sample"]
+            accepted = ["--accept", "sample"] if settings else []
+            argv = [sys.executable, "-c", _COMMAND, "serve", "--port", str(port), *accepted]
             found[name] = start(argv, port, VIBE_HOME=str(home))
         port = _free_port()
         found[RELAY] = start([sys.executable, str(HERE / "gateway_relay.py"), str(port), url], port)

@@ -22,6 +22,8 @@ from typing import TypeVar
 
 from timed_server import TimedServer
 
+from benchmarks.report import SMOKE, Row, report, size
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +31,8 @@ PEER = "jupyter-ai-magics"
 PEER_VENV = ROOT / ".matrix" / PEER
 PEER_INSTALL_LIMIT = 600  # seconds
 PROCESS_LIMIT = 60  # seconds
+LOAD_AIM = 15.0  # milliseconds of CPU
+START_AIM = 1.6  # times the CPU of a bare shell with httpx
 KERNEL = "ipykernel.kernelapp,ipykernel.ipkernel,ipykernel.zmqshell"
 
 SHELL = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
@@ -99,7 +103,7 @@ class Asked:
 def main() -> int:
     """Print both tables."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rounds", type=int, default=7, help="processes per row, after one warm-up")
+    options.add_argument("--rounds", type=int, default=size(7, 1), help="processes per row, after one warm-up")
     options.add_argument("--no-peer", action="store_true", help=f"do not install and measure {PEER}")
     given = options.parse_args()
     ours = Path(sys.executable)
@@ -111,17 +115,26 @@ def main() -> int:
             "%load_ext vibe_jupyter": lambda: _load(ours, "vibe_jupyter", home),
             "the same, where a kernel's modules are": lambda: _load(ours, "vibe_jupyter", home, there=KERNEL),
         }
-        peer = None if given.no_peer else _peer_python()
+        peer = None if given.no_peer or SMOKE else _peer_python()
         if peer is not None:
             load_rows["bare IPython shell, peer's environment"] = lambda: _load(peer, "", home)
             load_rows["%load_ext jupyter_ai_magics"] = lambda: _load(peer, "jupyter_ai_magics", home)
-        _print_load(_rounds(load_rows, given.rounds))
+        loaded = _rounds(load_rows, given.rounds)
+        _print_load(loaded)
         ask_rows: dict[str, Callable[[], Asked]] = {
             "bare shell + httpx": lambda: _start_to_request(ASK_HTTPX, home),
             "%load_ext vibe_jupyter + %%vibe": lambda: _start_to_request(ASK_VIBE, home),
         }
-        _print_ask(_rounds(ask_rows, given.rounds))
-    return 0
+        asked = _rounds(ask_rows, given.rounds)
+        _print_ask(asked)
+    extension = loaded["%load_ext vibe_jupyter"]
+    floor, prompt = (min(run.cpu_before for run in runs) for runs in asked.values())
+    return report(
+        [
+            Row("%load_ext vibe_jupyter", min(run.cpu for run in extension), LOAD_AIM, "ms of CPU"),
+            Row("start of a process until the connection opens, beside httpx", prompt / floor, START_AIM, "x of CPU"),
+        ]
+    )
 
 
 def _rounds(rows: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:

@@ -10,14 +10,15 @@ import statistics
 import sys
 import time
 
+from benchmarks.report import Row, report, size
 from vibe_jupyter.agent.call_context import ProgressStreams
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.protocol import ToolProgress
 from vibe_jupyter.variables.secret_values import SecretValues
 
-PIECES = 20_000
-ROUNDS = 5
+PIECES = size(20_000, 200)
+ROUNDS = size(5, 1)
 FEW, MANY = 40, 4_000
 """Variables."""
 MOST_GROWTH = 1.25
@@ -31,8 +32,13 @@ def main() -> int:
         for count, found in costs.items():
             found.append(asyncio.run(measured(count)) / PIECES * 1e6)
     few, many = (statistics.median(costs[count]) for count in (FEW, MANY))
-    print(f"CPU, µs a piece: {few:.1f} with {FEW} variables, {many:.1f} with {MANY:,}; {many / few:.2f} times")
-    return int(many / few > MOST_GROWTH)
+    return report(
+        [
+            Row(f"a piece with {FEW} variables", few, unit="µs of CPU"),
+            Row(f"a piece with {MANY:,} variables", many, unit="µs of CPU"),
+            Row("growth with a hundred times the variables", many / few, MOST_GROWTH, "x"),
+        ]
+    )
 
 
 async def measured(variables: int) -> float:

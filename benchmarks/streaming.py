@@ -25,10 +25,12 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from timed_server import TimedServer
 
+from benchmarks.report import Row, report, size
+
 ROOT = Path(__file__).resolve().parent.parent
-PIECES = 4_000
+PIECES = size(4_000, 40)
 PIECES_A_PARAGRAPH = 40
-PACES = (10.0, 40.0)  # seconds of the whole answer
+PACES = size((10.0, 40.0), (1.0,))  # seconds of the whole answer
 KERNEL_WAIT = 60  # seconds
 LIMITS = {
     "view's messages / text": 3.0,
@@ -100,10 +102,10 @@ def main() -> int:
     options.add_argument("--seconds", type=float, nargs="+", default=PACES, help="that the model takes for its answer")
     options.add_argument("--draws-late", action="store_true", help="the page loads the view only when it is to draw it")
     chosen = options.parse_args()
-    return max([_measure(seconds, draws_late=chosen.draws_late) for seconds in chosen.seconds])
+    return report([row for seconds in chosen.seconds for row in _measure(seconds, draws_late=chosen.draws_late)])
 
 
-def _measure(seconds: float, *, draws_late: bool) -> int:
+def _measure(seconds: float, *, draws_late: bool) -> list[Row]:
     pieces = [_piece(number) for number in range(PIECES)]
     with tempfile.TemporaryDirectory() as home, TimedServer(pieces, seconds=seconds) as server:
         os.environ |= {"VIBE_HOME": home, "IPYTHONDIR": home, "NO_PROXY": "127.0.0.1"}
@@ -118,13 +120,13 @@ def _measure(seconds: float, *, draws_late: bool) -> int:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
         text = sum(map(len, pieces))
-        code = _report(page, text, list(server.sent))
+        rows = _figures(page, text, list(server.sent), seconds)
         # The request comes back as it was sent, and here it holds the whole text.
         print(
             f"{'floor: all frames of printing / text':<36}{(floor.wire - floor.payload['execute_input']) / text:>10.1f}"
         )
         print(f"{'floor: messages a second':<36}{floor.streams / seconds:>10.1f}")
-        return code
+        return rows
 
 
 def _piece(number: int) -> str:
@@ -169,24 +171,20 @@ def _say(client: BlockingKernelClient, model_id: str, what: str) -> None:
     client.shell_channel.send(client.session.msg("comm_msg", content))
 
 
-def _report(page: Page, text: int, sent: list[float]) -> int:
+def _figures(page: Page, text: int, sent: list[float], seconds: float) -> list[Row]:
     if len(page.shown) < PIECES:
-        print(f"Only {len(page.shown)} of {PIECES} pieces were shown.", file=sys.stderr)
-        return 1
+        raise SystemExit(f"Only {len(page.shown)} of {PIECES} pieces were shown.")
     behind = [(shown - left) * 1000 for shown, left in zip(page.shown, sent, strict=True)]
     figures = {
         "view's messages / text": page.payload["comm_msg"] / text,
         "what the notebook keeps / text": page.payload["update_display_data"] / text,
         "all frames of all messages / text": page.wire / text,
-        "messages a second": page.patches / (page.last - page.first),
+        "messages a second": page.patches / ((page.last - page.first) or seconds),
         "most behind, ms": max(behind),
         "half of it behind by at most, ms": median(behind),
     }
     print(f"\n{text:,} bytes of text in {PIECES:,} pieces, {sent[-1] - sent[0]:.1f} s; {page.patches} messages")
-    print(f"{'':<36}{'measured':>10}{'at most':>10}")
-    for name, figure in figures.items():
-        print(f"{name:<36}{figure:>10.1f}{LIMITS.get(name, ''):>10}")
-    return int(any(figures[name] > limit for name, limit in LIMITS.items()))
+    return [Row(f"{sent[-1] - sent[0]:.0f} s: {name}", figure, LIMITS.get(name)) for name, figure in figures.items()]
 
 
 if __name__ == "__main__":

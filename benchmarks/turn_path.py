@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.report import Row, report, size
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from vibe_jupyter.files.file_stamps import SETTLED
 from vibe_jupyter.testing import call, say
 
-WARM_UP: Final = 2  # turns
-ROUNDS: Final = 5  # turns that are counted
+WARM_UP: Final = size(2, 1)  # turns
+ROUNDS: Final = size(5, 1)  # turns that are counted
 ROWS_OF_DETAIL: Final = 40
 PLAIN: Final = "plain answer"
 CODE: Final = "run_code with a click"
@@ -95,19 +96,17 @@ def main() -> int:
         time.sleep(SETTLED / 1e9)  # a file that was just written is read again for so long
         paths = {PLAIN: _least([_plain_turn(session) for _ in range(WARM_UP + ROUNDS)])}
         paths[CODE] = _least([_code_turn(session) for _ in range(WARM_UP + ROUNDS)])
-    print(f"\n{'one warm turn':<26}{'files':>8}{'aim':>8}{'calls':>8}{'aim':>8}")
-    for name, path in paths.items():
-        files, calls = AIMS[name]
-        print(f"{name:<26}{path.files:>8}{files:>8}{path.calls:>8}{calls or '-':>8}")
     for name, path in paths.items():
         _print_detail(name, path, files=given.files, functions=given.functions)
-    missed = [name for name, path in paths.items() if _is_missed(path, *AIMS[name])]
-    print(f"missed: {', '.join(missed)}" if missed else "all within the aims")
-    return 1 if missed else 0
-
-
-def _is_missed(path: TurnPath, files: int, calls: int | None) -> bool:
-    return path.files > files or (calls is not None and path.calls > calls)
+    rows = [
+        row
+        for name, path in paths.items()
+        for row in (
+            Row(f"one warm turn, {name}: files", path.files, AIMS[name][0]),
+            Row(f"one warm turn, {name}: calls", path.calls, AIMS[name][1]),
+        )
+    ]
+    return report(rows)
 
 
 def _print_detail(name: str, path: TurnPath, *, files: bool, functions: bool) -> None:
