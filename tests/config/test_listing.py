@@ -60,6 +60,8 @@ def test_the_places_are_named(home: Home) -> None:
     assert [line.partition("  # ")[0] for line in text.splitlines()] == [
         f"{home.folder}/config.toml",
         f"{home.folder}/.env",
+        f"{home.folder}/hooks.toml",
         "/project/.vibe/config.toml",
+        "/project/.vibe/hooks.toml",
         "/project/.mcp.json",
     ]

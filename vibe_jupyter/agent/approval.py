@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeVar
 
@@ -214,7 +215,7 @@ async def permit_call(
 def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
     """Whether a call is tried where it can have no effects: one that would ask, or may run nowhere else. Nobody need be
     here for that."""
-    if not call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms):
+    if prepared.asks or not call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms):
         return False
     decision = decide_call(prepared, call_context._replace(terms=call_context.terms._replace(attended=True)))
     return isinstance(decision, Ask) or (isinstance(decision, Deny) and decision.in_sandbox)
@@ -237,8 +238,15 @@ def _now() -> str:
 
 
 def decide_call(prepared: PreparedCall, call_context: CallContext) -> Decision:
-    """What the policy says to it."""
-    return call_context.permissions.decide(prepared.tool, prepared.args, call_context.terms, prepared.places)
+    """What the policy says to it. Where a hook of the user's wants to ask, nothing is allowed in advance."""
+    terms = call_context.terms
+    decision = call_context.permissions.decide(prepared.tool, prepared.args, terms, prepared.places)
+    if not prepared.asks or isinstance(decision, Deny):
+        return decision
+    if not terms.attended:
+        return Deny(reason=f"Not run: {prepared.asks}, and nobody is here to approve it.")
+    reason = f"{decision.reason} · {prepared.asks}" if isinstance(decision, Ask) else prepared.asks
+    return Ask(reason=reason, remember_as=None)
 
 
 def _refuse_forbidden(prepared: PreparedCall, deny: Deny) -> RefusedCall:
@@ -309,7 +317,10 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         now = prepare_call(
             approved.call, call_context.tools, call_context.permissions.workspace, edited=approved.edited
         )
-        return now if isinstance(now, RefusedCall) else await permit_call(now, call_context, CHANGED_MEANWHILE)
+        if isinstance(now, RefusedCall):
+            return now
+        now = replace(now, notes=approved.notes, asks=approved.asks)
+        return await permit_call(now, call_context, CHANGED_MEANWHILE)
     call_context.equal.keep(prepared.sent, prepared.digest, decided)
     remember_grant(approved, ask, command, call_context)
     return PermittedCall(approved, decided.approval)
@@ -386,6 +397,7 @@ def edited_call(prepared: PreparedCall, command: Approve, call_context: CallCont
     edited = prepare_call(call, call_context.tools, call_context.permissions.workspace, prepared.places, edited=True)
     if isinstance(edited, RefusedCall):
         return refuse_call(prepared.call, f"The user edited the call, but: {edited.summary}")
+    edited = replace(edited, notes=prepared.notes)
     decision = decide_call(edited, call_context)
     return _refuse_forbidden(edited, decision) if isinstance(decision, Deny) else edited
 

@@ -204,6 +204,8 @@ class CallContext(NamedTuple):
     """Who makes the calls: name and server of the model, or the external client."""
     turn: Callable[[], int] = lambda: 0
     """Number of the present request, from 1; 0 where there is none."""
+    stop: Callable[[str], None] = lambda _why: None
+    """End the run after the calls of this answer, with a text for the user."""
 
 
 def shown(event: Event, kept: Event) -> Event:
@@ -286,6 +288,10 @@ class PreparedCall:
     """Where each path that is touched led when the call was prepared: what the tool opens."""
     edited: bool = False
     """Whether the user changed the arguments on the card."""
+    notes: tuple[str, ...] = ()
+    """What the user's hooks say of it to the model; goes behind its result."""
+    asks: str = ""
+    """Why a hook of the user's wants it to be asked about, whatever else allows it; empty where none does."""
 
     @cached_property
     def headline(self) -> Headline:

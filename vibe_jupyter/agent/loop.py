@@ -18,6 +18,7 @@ from vibe_jupyter.agent.limits import Budget, DenialLimit
 from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, Verdicts
 from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.agent.run_ending import HookedEnding
 from vibe_jupyter.agent.told_results import recorded
 from vibe_jupyter.errors import JournalError, ModelError, VibeError
 from vibe_jupyter.permissions.decide import RunTerms
@@ -123,6 +124,7 @@ class AgentLoop:
         self._conversation = conversation
         self._run = run
         presence = Presence(terms.presence, emit=self._emit_event, known=None if terms.attended else False)
+        self._ending = HookedEnding(agent.name, is_main=caller is None)
         self._progress = ProgressStreams(agent.redactor, run.show)
         self._call_context = CallContext(
             tools=agent.tools,
@@ -144,6 +146,7 @@ class AgentLoop:
             schema_only=agent.schema_only,
             model=f"{agent.model.name}@{agent.model.server.host}",
             turn=lambda: self._budget.turns,
+            stop=self._ending.stop,
         )
         self._delegation = cache(lambda: _new_delegation(run, terms, self._run_subagent))
         """Made by the first call that delegates."""
@@ -283,6 +286,8 @@ class AgentLoop:
                 return "interrupted"
         if self._denials.are_enough:
             return "refused"
+        if self._ending.stopped is not None:
+            return await self._stop(self._ending.stopped)
         return await self._after_turn(message)
 
     async def _after_turn(self, message: AssistantMessage) -> FinishReason | None:
@@ -297,7 +302,9 @@ class AgentLoop:
             return "interrupted"
         if message.calls or notes:
             return None
-        return "length" if message.stop_reason == "length" else "stop"
+        if message.stop_reason == "length":
+            return "length"
+        return await self._ending.reason(message, self._call_context, self._run.guard)
 
     async def _ask_model(self) -> None:
         """Ask once, and once more where the conversation was too long for the model and could be compacted."""

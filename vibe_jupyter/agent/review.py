@@ -19,6 +19,7 @@ from vibe_jupyter.agent.approval import (
     remember_grant,
 )
 from vibe_jupyter.agent.call_context import CallContext, Decided, PreparedCall, RefusedCall, prepare_call
+from vibe_jupyter.agent.hooked_calls import has_hooks
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Approve, Ask, Review, ToolCall
 from vibe_jupyter.tools.contract import PrecheckedTool
@@ -70,6 +71,8 @@ async def _changes_to_ask(calls: Sequence[ToolCall], call_context: CallContext) 
     for call in calls:
         prepared = prepare_call(call, call_context.tools, call_context.permissions.workspace)
         if isinstance(prepared, RefusedCall) or not (what := _changed(prepared)):
+            break
+        if has_hooks(prepared, call_context):  # a hook may deny or rewrite it when its turn comes
             break
         if what & touched:
             break

@@ -6,8 +6,10 @@ result, so that a call is always answered exactly once (docs/architecture.md, In
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
@@ -16,12 +18,14 @@ from vibe_jupyter.agent.call_context import (
     CallContext,
     PermittedCall,
     PreparedCall,
+    RefusedCall,
     StepOutcome,
     ToolStep,
     error_message,
     headline_of,
     prepare_call,
 )
+from vibe_jupyter.agent.hooked_calls import ScreenedResult, screen_call, screen_edited, screen_result
 from vibe_jupyter.agent.told_results import told_result
 from vibe_jupyter.errors import JournalError, NotebookError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
@@ -45,6 +49,7 @@ from vibe_jupyter.tools.contract import (
     ForeseeingTool,
     NotExplored,
     SelfLimitedTool,
+    SelfRestrictingTool,
     SubagentReport,
     ToolContext,
     Toolset,
@@ -70,6 +75,10 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         asyncio.CancelledError: the run was interrupted; the caller answers the call.
     """
     prepared = prepare_call(call, call_context.tools, call_context.permissions.workspace)
+    if isinstance(prepared, PreparedCall):
+        prepared = await screen_call(prepared, call_context)
+    if isinstance(prepared, PreparedCall):
+        prepared = await _restricted(prepared, call_context)
     tried = failed = ""
     if isinstance(prepared, PreparedCall) and may_explore(prepared, call_context):
         explored = await _run_prepared(prepared, call_context, _explore)
@@ -80,6 +89,10 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         foreseen = await _foresee(prepared, call_context, tries=not tried)
         tried = " · ".join(filter(None, (tried, foreseen)))
     permitted = await permit_call(prepared, call_context, tried) if isinstance(prepared, PreparedCall) else prepared
+    if isinstance(permitted, PermittedCall) and permitted.prepared.edited:
+        screened = await screen_edited(permitted.prepared, call_context)
+        screened = await _restricted(screened, call_context) if isinstance(screened, PreparedCall) else screened
+        permitted = screened if isinstance(screened, RefusedCall) else permitted
     if isinstance(permitted, PermittedCall):
         # Code that the user edited on the card is not what was tried.
         explored = "" if permitted.prepared.edited else failed
@@ -90,6 +103,24 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
     step = ToolStep(call.name, prepared.headline, id=call.id)
     await call_context.emit(step.finished("denied" if permitted.denied else "error", permitted.summary))
     return permitted.message, permitted.denied
+
+
+async def _restricted(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
+    """The call as its tool's own code restricts it."""
+    if not isinstance(prepared.tool, SelfRestrictingTool):
+        return prepared
+    said = await prepared.tool.restriction(prepared.args)
+    if said is None:
+        return prepared
+    name = prepared.tool.name
+    if said.denies:
+        summary = f"the tool {name} denies this call itself: {said.reason}"
+        words = f"the tool {name} denies this call itself" if call_context.schema_only else summary
+        return RefusedCall(
+            error_message(prepared.call, f"Not run: {words}."), prepared.headline, denied=True, summary=summary
+        )
+    asks = f"the tool {name} wants you to decide: {said.reason}"
+    return replace(prepared, asks=" · ".join(filter(None, (prepared.asks, asks))))
 
 
 def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
@@ -105,6 +136,7 @@ async def _run_prepared(
     """Do it in a step of the run; the step stays open where the work turned out to need an approval."""
     call, tool = prepared.call, prepared.tool
     step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id)
+    began = time.monotonic()
     await call_context.emit(step.started())
     outcome: StepOutcome = "interrupted"
     result: ToolResult | NotExplored | None = None
@@ -132,12 +164,13 @@ async def _run_prepared(
             )
     if isinstance(result, NotExplored):
         return result
-    return await _message_of(prepared, result, call_context)
+    screened = await screen_result(prepared, result, call_context, seconds=time.monotonic() - began)
+    return await _message_of(prepared, screened, call_context)
 
 
-async def _message_of(prepared: PreparedCall, result: ToolResult, call_context: CallContext) -> ToolMessage:
-    call, tool = prepared.call, prepared.tool
-    if call_context.schema_only:
+async def _message_of(prepared: PreparedCall, screened: ScreenedResult, call_context: CallContext) -> ToolMessage:
+    call, tool, result = prepared.call, prepared.tool, screened.result
+    if call_context.schema_only and not screened.is_withheld:
         result = told_result(tool, (place.path for place in prepared.places.values()), result)
     shortened = call_context.failed.shorten(tool.name, call.arguments, result)
     limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
@@ -149,6 +182,7 @@ async def _message_of(prepared: PreparedCall, result: ToolResult, call_context: 
     if prepared.edited:
         note = f"The user edited the call before allowing it; what ran: {call.arguments}"
         parts = (TextPart(text=note), *parts)
+    parts = (*parts, *(TextPart(text=note) for note in screened.notes))
     return ToolMessage(call_id=call.id, name=call.name, parts=parts, is_error=result.is_error)
 
 

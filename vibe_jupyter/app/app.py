@@ -15,6 +15,7 @@ from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.app.background_cells import BackgroundCells
 from vibe_jupyter.app.connect_form import ConnectForm, FormParts
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
+from vibe_jupyter.app.hooks import command_hooks, hold_guards
 from vibe_jupyter.app.instructions import (
     Instructions,
     InstructionSources,
@@ -29,7 +30,7 @@ from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary, RunView, working_folder
 from vibe_jupyter.app.serving import NotebookServing
-from vibe_jupyter.app.sessions import KernelSessions, SessionParts, end_other_mode, kept_in, status_line
+from vibe_jupyter.app.sessions import KernelSessions, SessionParts, end_other_mode, kept_in, status_line, whereabouts
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
@@ -195,12 +196,13 @@ class App:
         """One run of the prompt with this key; raises as `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
+        guards = hold_guards(current, lambda: self._host.attended)
         changed_mode = _take_current(self, current)
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
             problems += self._rules.load(current)
         problems = [
-            *(*current.profiles.problems, *problems),
+            *(*guards, *current.profiles.problems, *problems),
             *(*self.skills.before_prompt(current), *self.mcp.before_prompt(reading)),
         ]
         self._built_in.before_prompt(text)
@@ -211,7 +213,7 @@ class App:
             presence=self._run_view.attended,
             allowed=options.allowed,
             levels=reading.rules.levels,
-            approve_all=reading.settings.bypass_tool_permissions,
+            approve_all=reading.settings.approves_all,
             only_reads=reading.rules.only_reads,
             bars=self.skills.why_barred,
         )
@@ -347,6 +349,7 @@ class App:
     def _build_agent(self, options: Options, current: CurrentSettings) -> Agent:
         reading, settings = current.reading, current.reading.settings
         self.take_settings(reading)
+        self._permissions.hooks = command_hooks(current, self.setup.environ, partial(whereabouts, self.sessions))
         if options.allowed:
             names = self.tool_names(reading)
             unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
@@ -414,6 +417,7 @@ class App:
         allow_ai_repr(settings.variables.ai_repr)
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
+        self._permissions.outside = settings.denies_outside()
         reads = all(map(reading.offers_tool, READING_TOOLS))
         self._permissions.explore = reads and settings.sandbox.is_used
         self.offered_tools = FilteredToolset(self._tools, reading.leaves_tool, forbids=reading.forbids_tool)

@@ -146,14 +146,19 @@ def stored_specs() -> list[ToolSpec]:
     return [ToolSpec.model_construct(**spec) for spec in stored]
 
 
+ASKED_ANYWAY: Final = frozenset({"**/.env", "**/.env.*"})
+"""The patterns that Mistral Vibe writes into its files; these names are protected here in any case."""
+
+
 def tool_lists(settings: Settings) -> Mapping[str, ToolLists]:
     """The allowlists and denylists of the settings."""
     out: dict[str, ToolLists] = {}
     for name, entry in settings.tools.items():
         standalone = entry.options.get("denylist_standalone", ())
         words = tuple(map(str, standalone)) if isinstance(standalone, list | tuple) else ()
-        if entry.allowlist or entry.denylist or words:
-            out[name] = ToolLists(entry.allowlist, entry.denylist, words)
+        asked = tuple(glob for glob in entry.sensitive_patterns or () if glob not in ASKED_ANYWAY)
+        if entry.allowlist or entry.denylist or words or asked:
+            out[name] = ToolLists(entry.allowlist, entry.denylist, words, asked)
     return out
 
 

@@ -106,7 +106,7 @@ class SubagentTerms(NamedTuple):
         """What runs without asking for its caller, and for itself."""
         if self.profile.safety == "safe":
             return []
-        if self.settings.bypass_tool_permissions:
+        if self.settings.approves_all:
             return list(caller.unasked)
         own = unasked_names(self.settings, caller.around.allowed)
         named = own if EVERYTHING in caller.unasked else set(own).intersection(caller.unasked)

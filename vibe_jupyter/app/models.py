@@ -60,12 +60,13 @@ class ModelChoice:
         settings = settings or self._load()
         wanted = name or self.chosen or settings.active_model
         if wanted == TOUR:
+            config.check_allowed(settings, TOUR, TOUR)
             return self._tour_model()
         if wanted:
             return config.choose_model(settings, wanted, self._environ)
         try:
             return config.choose_model(settings, config.DEFAULT_ACTIVE_MODEL, self._environ)
-        except ConfigError:
+        except MissingModel:
             raise MissingModel(self._choice_advice()) from None
 
     def for_run(self, name: str | None, settings: config.Settings) -> Model:

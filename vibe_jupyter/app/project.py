@@ -15,6 +15,15 @@ from vibe_jupyter.app.agents import (
     list_agents,
     profile_files,
 )
+from vibe_jupyter.app.hooks import (
+    CLAUDE_FILES,
+    PROJECT_FILES,
+    LoadedHooks,
+    has_hooks,
+    hook_lines,
+    load_hooks,
+    user_files,
+)
 from vibe_jupyter.app.run_view import BegunRun, RunView
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.config.agents import AGENT_FILES
@@ -118,7 +127,8 @@ class KernelSettings:
         profile = profiles.main_agent(agent or self._agents.name(below.settings))
         reading = self._read_above(look, files, below, profile)
         home, plans = config.vibe_home(self.environ), reading.rules.plans
-        current = CurrentSettings(look, reading, profile, profiles, look.files, home, plans)
+        hooks = load_hooks(look.folder, {**look.brought.files, **look.others}, self.environ, trusted=look.trusted)
+        current = CurrentSettings(look, reading, profile, profiles, look.files, home, plans, hooks)
         return self._current.get((*files, *self._agents.stamps), beside, lambda: current, began)
 
     def under(self, current: "CurrentSettings", profile: config.AgentProfile) -> config.SettingsReading:
@@ -186,7 +196,8 @@ class KernelSettings:
         return [one.name for one in self._agents.find(look, below).main_agents()]
 
     def _stamps(self) -> list[FileStamp]:
-        return stamp_files((config.config_path(self.environ), config.env_path(self.environ)))
+        own = user_files(self.environ)
+        return stamp_files((config.config_path(self.environ), config.env_path(self.environ), *own))
 
     def _read_below(self, look: "FolderLook", files: Sequence[FileStamp]) -> config.SettingsReading:
         """The settings without any agent's."""
@@ -287,6 +298,8 @@ class FolderLook(NamedTuple):
     brings: tuple[str, ...]
     """A line for each thing that needs trust."""
     state: State
+    others: Mapping[str, bytes] = {}
+    """Files that are read and bring nothing: settings of another program, of which only restrictions are named."""
 
     @property
     def trusted(self) -> bool:
@@ -339,6 +352,7 @@ class CurrentSettings(NamedTuple):
     """The user's own folder."""
     plans: bool
     """Whether the agent writes a plan for the user to accept."""
+    hooks: LoadedHooks = LoadedHooks()
 
 
 class ProjectFolder:
@@ -381,15 +395,19 @@ class ProjectFolder:
             demanded = config.list_demands(first.settings)
         if first.servers is not None:
             demanded += config.list_demanded_servers(first.servers)
+        others = {name: brought.files[name] for name in CLAUDE_FILES if name in brought.files}
+        others = {name: content for name, content in others.items() if not has_hooks(name, content)}
+        brought = brought._replace(files={name: brought.files[name] for name in brought.files if name not in others})
+        demanded += hook_lines(self.folder, brought.files)
         for agent in profile_files(first, brought.files):
             demanded += config.list_profile_demands(agent)
         files = [
             _file_line(path, content)
             for path, content in brought.files.items()
-            if path not in (_CONFIG, _SERVERS) and not path.endswith(AGENT_FILES)
+            if path not in (_CONFIG, _SERVERS, *PROJECT_FILES) and not path.endswith(AGENT_FILES)
         ]
         state = self._trusted_folders().state(self.folder, brought.digest) if brought.files else "unknown"
-        return FolderLook(self.folder, brought, (*demanded, *files), state)
+        return FolderLook(self.folder, brought, (*demanded, *files), state, others)
 
     def answer(self, question: TrustQuestion, *, trusted: bool) -> None:
         """Keep what the user said."""

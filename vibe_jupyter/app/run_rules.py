@@ -44,7 +44,7 @@ class RunRules:
 
     def middleware(self, settings: config.Settings, options: Options, model: Model) -> Sequence[Middleware]:
         """What is asked before and after each turn, in this order."""
-        unasked = settings.bypass_tool_permissions
+        unasked = settings.approves_all
         tokens, seconds = settings.max_tokens, settings.max_seconds
         threshold = _threshold(settings, model)
         self._warning.threshold = threshold

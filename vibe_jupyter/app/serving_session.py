@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.deferred_tools import tool_lists
+from vibe_jupyter.app.hooks import command_hooks
 from vibe_jupyter.app.kernel_copies import kernel_copies
 from vibe_jupyter.app.kernel_parts import ServingParts
 from vibe_jupyter.app.notebook_access import NotebookAccess
@@ -77,7 +78,7 @@ class ServingSession:
     def __init__(self, kernel: ServingParts, settings: config.Settings) -> None:
         self._kernel = kernel
         self._turns = MainThreadTurns(getattr(kernel.shell, "kernel"), kernel.main_thread)  # noqa: B009 (only a kernel's shell has it)
-        self._approve_all = settings.bypass_tool_permissions
+        self._approve_all = settings.approves_all
         self._access = kernel.notebook.access()
         self._read: dict[str, ReadVersions] = {}
         """What each agent has read."""
@@ -89,7 +90,13 @@ class ServingSession:
         gate = ExternalGate(
             FilteredToolset(tools, settings.offers_tool),
             # As they are set now, whatever later prompts read; what is granted counts for both.
-            replace(kernel.permissions, levels=settings.levels(), lists=tool_lists(settings)),
+            replace(
+                kernel.permissions,
+                levels=settings.levels(),
+                lists=tool_lists(settings),
+                outside=settings.denies_outside(),
+                hooks=command_hooks(kernel.setup.current(), kernel.setup.environ, lambda: (self._conversation.id, "")),
+            ),
             self._run_terms,
             kernel.setup.redactor(settings, {_TOKEN: self.http.token}, (_TOKEN,)),
             settings.privacy.schema_only,

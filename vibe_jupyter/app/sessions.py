@@ -364,3 +364,9 @@ def _check_mode(found: "SavedSession", settings: config.Settings) -> None:
             f"{found.title!r} was held {how} values of your data. [privacy] mode in your config.toml is another now: "
             "change it to continue this conversation."
         )
+
+
+def whereabouts(sessions: KernelSessions) -> tuple[str, str]:
+    """Id of the open conversation and the folder of its journal, for the user's hooks. Any thread."""
+    conversation = sessions.conversation
+    return ("", "") if conversation is None else (conversation.id, str(conversation.folder or ""))

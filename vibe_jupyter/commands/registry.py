@@ -155,8 +155,11 @@ def _show_config(call: TypedCommand) -> str | None:
         from vibe_jupyter.config.listing import list_places, list_settings
     if call.words:
         return list_places(setup.environ, str(setup.project.folder))
-    reading = setup.read()
-    return f"{list_settings(reading, setup.environ)}\n\n{setup.redaction(reading.settings)}"
+    with without_working_folder():
+        from vibe_jupyter.app.hooks import list_hooks
+    current = setup.current()
+    reading, hooks = current.reading, setup.strike()(list_hooks(current))
+    return f"{list_settings(reading, setup.environ)}\n\n{hooks}\n\n{setup.redaction(reading.settings)}"
 
 
 def _trust_folder(call: TypedCommand) -> str | None:

@@ -22,7 +22,7 @@ from vibe_jupyter.config.loading import (
     read_settings,
     settings_variables,
 )
-from vibe_jupyter.config.model_choice import IN_KEYRING, choose_model, key_variables
+from vibe_jupyter.config.model_choice import IN_KEYRING, check_allowed, choose_model, key_variables
 from vibe_jupyter.config.project import ProjectFile, list_demanded_servers, list_demands, named_paths
 from vibe_jupyter.config.providers import DEFAULT_ACTIVE_MODEL
 from vibe_jupyter.config.settings import DEFAULT_SETTINGS, Settings
@@ -40,6 +40,7 @@ __all__ = [
     "ProjectFile",
     "Settings",
     "SettingsReading",
+    "check_allowed",
     "choose_model",
     "config_path",
     "effective_environment",

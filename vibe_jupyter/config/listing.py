@@ -10,7 +10,7 @@ from vibe_jupyter.config.loading import SettingsReading, effective_environment
 from vibe_jupyter.config.model_choice import key_variables
 from vibe_jupyter.config.project import FILE_NAME
 from vibe_jupyter.config.settings import TOOL_OPTIONS, Settings
-from vibe_jupyter.config.toml_file import SettingNode, Step, config_path, env_path
+from vibe_jupyter.config.toml_file import SettingNode, Step, config_path, env_path, vibe_home
 from vibe_jupyter.config.validation import key_text
 from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
 from vibe_jupyter.permissions.redaction import Redactor
@@ -40,7 +40,9 @@ def list_places(environ: Mapping[str, str], folder: str) -> str:
     files = [
         (config_path(environ), "yours"),
         (env_path(environ), "your keys"),
+        (vibe_home(environ) / "hooks.toml", "your hooks"),
         (f"{folder}/{PROJECT_FOLDER}/config.toml", "the folder's, as far as you trust it"),
+        (f"{folder}/{PROJECT_FOLDER}/hooks.toml", "the folder's hooks, if you trust it"),
         (f"{folder}/{FILE_NAME}", "the folder's MCP servers, if you trust it"),
     ]
     return "\n".join(f"{path}  # {words}" for path, words in files)

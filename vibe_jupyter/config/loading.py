@@ -17,9 +17,16 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.config.agents import PLAN_TOOL, RUN_CODE, ProfileRules, Safety, profile_rules
-from vibe_jupyter.config.project import ProjectFile, json_layer, project_layer
+from vibe_jupyter.config.narrowing import (
+    UnheededKey,
+    group_models,
+    keep_narrowing,
+    unheeded_keys,
+    unheeded_variables,
+)
+from vibe_jupyter.config.project import ProjectFile, json_layer, project_layer, written_layer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS
-from vibe_jupyter.config.settings import DEFAULT_SETTINGS, OTHER_NAMES, RENAMED, TOOL_OPTIONS, Settings
+from vibe_jupyter.config.settings import DEFAULT_SETTINGS, OTHER_NAMES, RENAMED, TOOL_OPTIONS, WRITTEN_AS, Settings
 from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, config_path, env_path, make_node, read_toml
 from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, unknown_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
@@ -140,7 +147,7 @@ def _annotation_at(model: type[BaseModel], path: list[str]) -> Any:
     if field is None:
         return None
     if not rest:
-        return field.annotation
+        return WRITTEN_AS.get(key, field.annotation) if model is Settings else field.annotation
     inner = field.annotation
     if key == "tools" and model is Settings:
         return _tool_annotation(rest)
@@ -224,6 +231,8 @@ class SettingsReading(NamedTuple):
     """Of the active agent's profile."""
     unsandboxed: frozenset[str] = frozenset()
     """Tools that never run in the sandbox in this process."""
+    unheeded: tuple[UnheededKey, ...] = ()
+    """Keys that would narrow and are not understood, of any layer, trusted or not."""
 
     def offers_tool(self, name: str, *others: str) -> bool:
         """Whether a model is offered a tool, under any of the names it goes by."""
@@ -302,10 +311,12 @@ def read_settings(
         ConfigError: no TOML, or a value of the wrong kind; names file, line and key, or the variable.
     """
     warnings: list[str] = []
+    unheeded: list[UnheededKey] = []
     layers = [_default_layer()]
     user = read_toml(config_path(environ), "user")
     if user is not None:
         layers.append(_accept_layer(user, warnings))
+        unheeded += unheeded_keys(user)
     if servers is not None and servers.trusted:
         layer, told = json_layer(servers.text, servers.path)
         layers.append(layer)
@@ -314,26 +325,30 @@ def read_settings(
         warnings.append(f"{servers.path} is not trusted; its servers are not used. %vibe trust shows them and asks.")
     if project is not None:
         layer, told = project_layer(project, merge_layers(layers))
-        layers.append(_renamed_tools(layer))
+        unheeded += unheeded_keys(written_layer(project))
+        layers.append(keep_narrowing(_renamed_tools(layer), merge_layers(layers)))
         warnings += told
         if project.trusted:
             warnings += unknown_keys(layer)
     rules = ProfileRules()
     if profile is not None:
         layer = _accept_layer(profile, warnings)
+        unheeded += unheeded_keys(layer)
         rules = profile_rules(layer, safety)
-        layers.append(_without_widening(layer, merge_layers(layers)))
+        below = merge_layers(layers)
+        layers.append(keep_narrowing(_without_widening(layer, below), below))
     variables, told = environment_layer(effective_environment(environ))
     variables = _renamed_tools(variables)
     warnings += [*told, *unknown_keys(variables), *_broken_lines(environ), *_open_keys(environ)]
+    unheeded += unheeded_variables(effective_environment(environ))
     layers += [
         variables,
         make_node(dict(flags or {}), SettingOrigin("flag", name="the magic's options")),
     ]
-    tree = merge_layers(layers)
+    tree = merge_layers([group_models(layer) for layer in layers])
     settings = validate_settings(tree) if any(layer.table for layer in layers[1:]) else DEFAULT_SETTINGS
     protect_also(settings.privacy.protected_files)
-    return SettingsReading(settings, tree, tuple(warnings), rules)
+    return SettingsReading(settings, tree, tuple(warnings), rules, unheeded=tuple(unheeded))
 
 
 def _without_widening(layer: SettingNode, below: SettingNode) -> SettingNode:

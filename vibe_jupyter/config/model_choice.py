@@ -113,8 +113,10 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
 
     Raises:
         MissingModel: no such model or provider, or its key is not set.
+        ConfigError: the settings do not allow the model.
     """
     if match := NAME_AT_URL.fullmatch(name):
+        check_allowed(settings, match["name"], name)
         return Model(server=Server(name="", api_base=match["base"]), name=match["name"], alias=match["name"])
     by_alias = [entry for entry in settings.models if entry.known_as == name]
     by_name = [entry for entry in settings.models if entry.name == name]
@@ -125,6 +127,7 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
             f"There is no model {name!r} in {config_path(environ)}. Known: {known}. "
             "Any model of a provider is NAME@PROVIDER, a server elsewhere NAME@URL; tour needs no key."
         )
+    check_allowed(settings, entry.name, name)
     provider = next((one for one in settings.providers if one.name == entry.provider), None)
     if provider is None:
         raise MissingModel(
@@ -145,6 +148,27 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
         compact_at=entry.auto_compact_threshold,
     )
     return complete_model(model, sees_images=entry.supports_images)
+
+
+def check_allowed(settings: Settings, model: str, chosen: str) -> None:
+    """Check a model against ``allowed_models``.
+
+    Args:
+        settings: have the lists.
+        model: what its server calls it, which is what the lists name.
+        chosen: what it was chosen by.
+
+    Raises:
+        ConfigError: a list does not name it.
+    """
+    if settings.may_use_model(model):
+        return
+    lists = " and ".join(f"[{', '.join(one)}]" for one in settings.allowed_models)
+    called = f"{chosen!r}" if chosen == model else f"{chosen!r} ({model})"
+    raise ConfigError(
+        f"The settings do not allow the model {called}: allowed_models = {lists}. The list has the names by which "
+        "servers know their models, not aliases. Choose one of these, or change the list."
+    )
 
 
 def _of_provider(settings: Settings, name: str) -> Iterator[ModelEntry]:

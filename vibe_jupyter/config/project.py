@@ -12,16 +12,17 @@ from typing import Final, Literal, NamedTuple, cast
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
+from vibe_jupyter.config.narrowing import NARROWING
 from vibe_jupyter.config.settings import DEFAULT_SETTINGS, Settings
 from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, make_node, parse_toml
 from vibe_jupyter.config.validation import describe_problem, key_text, move_renamed_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
 
-_TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills")
+_TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills", "allowed_models")
 _TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "sandbox": 2, "never": 3}
-USERS_TABLES: Final = ("gateway", "privacy", "sandbox", "session_logging", "variables")
-"""Tables that no project sets: they say what may leave this machine, what runs unasked, and which code runs to describe
-a variable."""
+USERS_TABLES: Final = ("gateway", "ignored_guards", "privacy", "sandbox", "session_logging", "variables")
+"""Tables and keys that no project sets: they say what may leave this machine, what runs unasked, which code runs to
+describe a variable, and which guards an unattended run goes on without."""
 _SHOWN: Final = 200
 """Characters shown of one value."""
 
@@ -66,6 +67,14 @@ def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, l
         return kept, unused
     names = ", ".join(dict.fromkeys(name.split(".")[0] if name.split(".")[0] != "tools" else name for name in left))
     return kept, [*unused, f"{file.path} is not trusted; ignored: {names}. %vibe trust shows it and asks."]
+
+
+def written_layer(file: ProjectFile) -> SettingNode:
+    """Everything that a project's settings say, whether it counts or not; nothing where the file is wrong."""
+    try:
+        return move_renamed_keys(parse_toml(file.text, file.path, "project"))[0]
+    except ConfigError:
+        return SettingNode({}, SettingOrigin("project", file.path))
 
 
 def _unused_tables(file: ProjectFile, layer: SettingNode) -> list[str]:
@@ -113,6 +122,9 @@ def _tightening_settings(layer: SettingNode, below: SettingNode) -> Iterator[tup
     for key in _TIGHTENING:
         if key in table:
             yield key, table[key]
+    for key, value in NARROWING.items():
+        if key in table and table[key].value == value:
+            yield key, table[key]
     turns = table.get("max_turns")
     if turns is not None and _is_less(turns, below.table.get("max_turns")):
         yield "max_turns", turns
@@ -122,7 +134,10 @@ def _tightening_settings(layer: SettingNode, below: SettingNode) -> Iterator[tup
 
 
 def _tighter_tool(tool: SettingNode, below: SettingNode) -> SettingNode:
-    kept = {"denylist": tool.table["denylist"]} if "denylist" in tool.table else {}
+    kept = {key: tool.table[key] for key in ("denylist", "sensitive_patterns") if key in tool.table}
+    outside = tool.table.get("outside_workdir")
+    if outside is not None and outside.value == "deny":
+        kept["outside_workdir"] = outside
     level = tool.table.get("permission")
     if level is not None and isinstance(level.value, str):
         present = below.table.get("permission")

@@ -3,9 +3,9 @@
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from vibe_jupyter.agent.limits import DEFAULT_PRICE, DEFAULT_TURNS, MAX_TURNS
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
@@ -14,7 +14,7 @@ from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_patte
 from vibe_jupyter.files.secret_names import MOST_OWN, check_pattern
 from vibe_jupyter.protocol import LazyModel, Level
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import FORMER_NAMES
+from vibe_jupyter.tools.contract import FORMER_NAMES, TASK
 from vibe_jupyter.ui.front_end import Form, RunRetention
 
 M = TypeVar("M", bound=BaseModel)
@@ -25,6 +25,10 @@ DEFAULT_ROUNDS: Final = 16
 """Requests to the model for one answer of the gateway."""
 RENAMED: Final = {"auto_approve": "bypass_tool_permissions"}
 """Older name of a key to the present one; both are taken."""
+
+
+WRITTEN_AS: Final[Mapping[str, Any]] = {"allowed_models": Patterns}
+"""Keys that one layer writes in another form than all layers together have."""
 
 
 class _OptionModels(Mapping[str, type[BaseModel]]):
@@ -64,7 +68,7 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 UNUSED_OPTIONS: Final = frozenset(
     {"codeignore_file", "denylist_standalone", "exclude_patterns", "max_content_bytes", "max_output_bytes", "max_todos"}
     | {"max_inline_bytes"}
-    | {"max_read_bytes", "max_state_history", "max_timeout", "model", "sensitive_patterns", "timeout", "user_agent"}
+    | {"max_read_bytes", "max_state_history", "max_timeout", "model", "timeout", "user_agent"}
     | {"chunk_size", "create_backup", "create_parent_dirs", "default_max_matches", "default_timeout"}
     | {"fuzzy_threshold", "max_content_size", "max_write_bytes"}
 )
@@ -126,6 +130,10 @@ class Variables(Entry):
     """Classes whose `_ai_repr_` is asked: ``package.module.Class``."""
 
 
+OutsideWorkdir = Literal["ask", "deny"]
+"""What becomes of calls that reach outside the project."""
+
+
 class ToolEntry(LazyModel):
     """One tool. Other keys than these are the tool's own options."""
 
@@ -135,6 +143,10 @@ class ToolEntry(LazyModel):
     """None leaves the tool's own level."""
     allowlist: tuple[str, ...] = ()
     denylist: tuple[str, ...] = ()
+    sensitive_patterns: tuple[str, ...] | None = None
+    """Globs of paths that are asked about each time, whatever the level."""
+    outside_workdir: OutsideWorkdir | None = None
+    """None for that of the whole file."""
 
     @property
     def options(self) -> Mapping[str, JsonValue]:
@@ -204,17 +216,27 @@ class Gateway(Entry):
     """The Redis that gateways on several machines share: ``redis://cache.example.org:6379/0``; a file where empty."""
 
 
+def _grouped(written: object) -> object:
+    """One list as the lists of all layers."""
+    if not isinstance(written, list | tuple):
+        return written
+    items = cast("Sequence[object]", written)
+    if any(isinstance(one, list | tuple) for one in items):
+        return tuple(tuple(cast("list[object]", one)) if isinstance(one, list) else one for one in items)
+    return (tuple(items),) if items else ()
+
+
 class Settings(Entry):
     """All keys; those of sections are in a module each."""
 
     unused: ClassVar = frozenset(
-        {"active_transcribe_model", "active_tts_model", "allowed_models", "api_connect_timeout", "api_pool_timeout"}
+        {"active_transcribe_model", "active_tts_model", "api_connect_timeout", "api_pool_timeout"}
         | {"api_retry_max_elapsed_time", "api_stream_idle_timeout", "api_timeout", "api_write_timeout"}
         | {"applied_migrations", "ask_confirmation_on_exit", "autocopy_to_clipboard", "catalog_model_aliases"}
         | {"catalog_recommended_model", "compaction_reasoning_limit_tokens", "connectors", "console_base_url"}
-        | {"cursor_blink", "disable_welcome_banner_animation", "displayed_workdir", "enable_auto_approve"}
+        | {"cursor_blink", "disable_welcome_banner_animation", "displayed_workdir"}
         | {"enable_auto_update", "enable_background_processes", "enable_connectors", "enable_experimental_hooks"}
-        | {"enable_mcp", "enable_mouse_capture", "enable_notifications", "enable_otel", "enable_subagents"}
+        | {"enable_mouse_capture", "enable_notifications", "enable_otel"}
         | {"enable_system_trust_store", "enable_telemetry", "enable_update_checks", "experiment_overrides"}
         | {"experimental_enable_document_library_connector", "experimental_enable_model_catalog"}
         | {"experimental_enable_pr_discovery", "experimental_enable_pr_monitoring"}
@@ -222,7 +244,7 @@ class Settings(Entry):
         | {"file_watcher_for_autocomplete", "instructions", "log_level", "managed_shell_tools_enabled"}
         | {"max_concurrent_subagents", "max_subagents", "narrator_enabled", "nuage_api_key_env_var", "nuage_base_url"}
         | {"nuage_enabled", "nuage_workflow_id", "otel_endpoint", "otel_redaction", "output_limit_retries"}
-        | {"outside_workdir", "routed_default_model", "routed_extra_models", "routed_model_config", "show_greeting"}
+        | {"routed_default_model", "routed_extra_models", "routed_model_config", "show_greeting"}
         | {"show_subagent_status_list", "show_thinking_nodes", "smart_approve_available", "smart_approve_default"}
         | {"strict_config", "textual_theme", "theme", "title_prompt_id", "transcribe_models", "transcribe_providers"}
         | {"tts_models", "tts_providers", "utility_models", "vibe_base_url", "vibe_code_api_key_env_var"}
@@ -256,6 +278,16 @@ class Settings(Entry):
     """Empty for all."""
     disabled_tools: Patterns = ()
     bypass_tool_permissions: bool = False
+    enable_auto_approve: bool = True
+    """False: ``bypass_tool_permissions`` counts for nothing, in an agent's profile too."""
+    enable_subagents: bool = True
+    enable_mcp: bool = True
+    outside_workdir: OutsideWorkdir = "ask"
+    allowed_models: Annotated[tuple[Patterns, ...], BeforeValidator(_grouped)] = ()
+    """For each layer that has one, its list of models by the names that their servers know; a model is on each list."""
+    ignored_guards: Patterns = ()
+    """Restrictions that are not understood or not trusted and that an unattended run may go on without: keys, or
+    ``project_hooks``. A project's settings say nothing of it, trusted or not."""
     mcp_servers: tuple[AnyMcpServer, ...] = ()
 
     default_agent: str = "default"
@@ -290,17 +322,34 @@ class Settings(Entry):
         """Tool name to level, where one is set."""
         return {name: entry.permission for name, entry in self.tools.items() if entry.permission is not None}
 
+    @property
+    def approves_all(self) -> bool:
+        """True if calls run unasked that would ask because of their level."""
+        return self.bypass_tool_permissions and self.enable_auto_approve
+
+    def may_use_model(self, name: str) -> bool:
+        """Return whether every list of allowed models names a model, by the name that its server knows."""
+        return all(any(matches_pattern(pattern, name) for pattern in one) for one in self.allowed_models)
+
+    def denies_outside(self) -> Mapping[str, bool]:
+        """Return whether a tool's calls may not reach outside the project, by tool; "*" for those without a word."""
+        said = {name: entry.outside_workdir for name, entry in self.tools.items() if entry.outside_workdir is not None}
+        return {"*": self.outside_workdir == "deny", **{name: value == "deny" for name, value in said.items()}}
+
     def keep(self) -> RunRetention:
         """What stays of a run in the notebook."""
         return RunRetention(form=self.transcript, times=self.transcript_times)
 
     def model_names(self) -> tuple[str, ...]:
         """The aliases one may choose from, own ones first."""
-        return tuple(dict.fromkeys(entry.known_as for entry in self.models))
+        allowed = (entry for entry in self.models if self.may_use_model(entry.name))
+        return tuple(dict.fromkeys(entry.known_as for entry in allowed))
 
     def offers_tool(self, name: str, *others: str) -> bool:
         """Whether both lists leave a tool, under any of the names it goes by."""
         names: Sequence[str] = (name, *others, *OTHER_NAMES.get(name, ()))
+        if not self.enable_subagents and name == TASK:
+            return False
         return is_chosen(names, enabled=self.enabled_tools, disabled=self.disabled_tools)
 
     def offers_skill(self, name: str) -> bool:

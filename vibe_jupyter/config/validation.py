@@ -122,7 +122,7 @@ def _in_table(node: SettingNode, model: type[BaseModel], below: str) -> Iterator
         elif not below and key in _TOOL_LISTS:
             yield from _in_tool_list(inner)
         elif field is not None:
-            for table, kind in _tables_in(inner, field.annotation):
+            for table, kind in tables_in(inner, field.annotation):
                 yield from _in_table(table, kind, f"{below}{key}.")
         elif key not in unused:
             yield _unknown_key_text(inner, key, below, model.model_fields)
@@ -166,7 +166,7 @@ def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection
     return where
 
 
-def _tables_in(node: SettingNode, annotation: Any) -> Iterator[tuple[SettingNode, type[BaseModel]]]:
+def tables_in(node: SettingNode, annotation: Any) -> Iterator[tuple[SettingNode, type[BaseModel]]]:
     """The tables in a value, with the models they are read by."""
     kinds = list(_models_in(annotation))
     for table in node.items if node.is_list else [node]:

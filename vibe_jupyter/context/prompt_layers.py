@@ -66,7 +66,7 @@ SCHEMA_ONLY: Final = (
 
 def unasked_names(settings: Settings, allowed: Collection[str]) -> list[str]:
     """The tools that run without asking by these settings, or because the prompt allows them."""
-    if settings.bypass_tool_permissions:
+    if settings.approves_all:
         return [EVERYTHING]
     return sorted({name for name, level in settings.levels().items() if level == "always"}.union(allowed))
 

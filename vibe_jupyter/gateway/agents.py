@@ -12,6 +12,7 @@ from vibe_jupyter.agent.compaction import CompactionTerms
 from vibe_jupyter.agent.limits import PriceLimit, TimeLimit, TokenLimit, TurnLimit
 from vibe_jupyter.agent.middleware import Middleware
 from vibe_jupyter.app.deferred_tools import tool_lists
+from vibe_jupyter.app.hooks import command_hooks, hold_guards
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings
 from vibe_jupyter.config.settings import McpMode, Settings
 from vibe_jupyter.config.tables import matches_pattern
@@ -83,14 +84,16 @@ class AgentParts:
         """The settings as they are now, or were a moment ago.
 
         Raises:
-            ConfigError: one is wrong; says where.
+            ConfigError: one is wrong, or restricts what it is not known to; says where.
         """
         now = time.monotonic()
         if self._current is None or now - self._read_at > FRESH:
             self._current, self._read_at = None, now
             self._models.clear()
             self._redactors.clear()
-            self._current = self._setup.current()
+            current = self._setup.current()
+            hold_guards(current, lambda: False)
+            self._current = current
         return self._current
 
     def declared_servers(self) -> tuple[PlannedServer, ...]:
@@ -99,6 +102,7 @@ class AgentParts:
         Raises:
             ConfigError: a setting is wrong.
         """
+        self.current()
         return self._plan().servers
 
     async def start(self) -> list[str]:
@@ -156,11 +160,14 @@ class AgentParts:
         """The one of `model_names` that a request's name stands for.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: there is none, or the settings do not allow it.
         """
         names = self.model_names(settings)
         listed = names[0] if name in ("", DEFAULT) else name
         if listed not in names:
+            for entry in settings.models:
+                if name in (entry.known_as, entry.name):
+                    config.check_allowed(settings, entry.name, name)
             raise ConfigError(f"There is no model {name!r}. Known: {', '.join(settings.model_names())}.")
         return listed
 
@@ -174,8 +181,8 @@ class AgentParts:
     def model_names(self, settings: Settings) -> Sequence[str]:
         """What a request may name, the default first. An address is never among them."""
         default = settings.active_model or config.DEFAULT_ACTIVE_MODEL
-        names = [default, *settings.model_names(), *(entry.name for entry in settings.models)]
-        return list(dict.fromkeys(names))
+        by_name = (entry.name for entry in settings.models if settings.may_use_model(entry.name))
+        return list(dict.fromkeys([default, *settings.model_names(), *by_name]))
 
     def agent(self, current: CurrentSettings, model: Model, client: LLMClient, terms: AgentTerms) -> Agent:
         """Whoever runs for one request."""
@@ -191,7 +198,14 @@ class AgentParts:
             model=model,
             client=client,
             tools=terms.tools,
-            permissions=Permissions(terms.workspace, settings.levels(), tool_lists(settings), terms.grants),
+            permissions=Permissions(
+                terms.workspace,
+                settings.levels(),
+                tool_lists(settings),
+                terms.grants,
+                outside=settings.denies_outside(),
+                hooks=command_hooks(current, self.environ, lambda: ("", ""), retries=0),
+            ),
             middleware=(*terms.middleware, *limits),
             instructions="",
             compaction=CompactionTerms(on_overflow=False),

@@ -279,7 +279,7 @@ class GatewayExchange(Response):
             attended=fields.agent_permission == "ask",
             allowed=agents.allowed(self._settings, tools.specs()),
             levels=self._current.reading.rules.levels,
-            approve_all=self._settings.bypass_tool_permissions,
+            approve_all=self._settings.approves_all,
             only_reads=self._current.reading.rules.only_reads,
             bars=_deny_all if fields.agent_permission == "deny" else None,
         )

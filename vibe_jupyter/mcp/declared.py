@@ -184,6 +184,8 @@ def mcp_servers(reading: SettingsReading) -> DeclaredServers:
     """The servers that are declared, those that are switched off among them; nothing is started or opened."""
     servers: dict[str, DeclaredServer] = {}
     problems: list[str] = []
+    if not reading.settings.enable_mcp:
+        return DeclaredServers((), ())
     nodes = reading.tree.table.get("mcp_servers")
     origins = [node.origin for node in nodes.items] if nodes is not None else []
     for entry, origin in zip(reading.settings.mcp_servers, origins, strict=False):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pydantic
 from pydantic import BaseModel, JsonValue
@@ -33,6 +33,9 @@ from vibe_jupyter.tools.contract import (
     Tool,
 )
 
+if TYPE_CHECKING:
+    from vibe_jupyter.hooks.runner import CommandHooks
+
 _SHOWN = ("url", "read")
 REASONS = {
     ("code", "execute"): "runs code in this kernel",
@@ -53,6 +56,10 @@ RUN_CELL = "run_cells"
 _ONLY_READS: Final = (
     'Not run: this agent only reads (safety = "safe"), and {name} may have effects. Nothing can allow it here; say '
     "what should be changed, so that the user can choose another agent for it."
+)
+_NOT_OUTSIDE: Final = (
+    'Not run: {path} is outside the project, and the user\'s settings forbid that (outside_workdir = "deny"). '
+    "Use paths inside the project."
 )
 _ONLY_IN_SANDBOX: Final = "may only run in the sandbox here, where nothing stays"
 _KEEPABLE: Final = frozenset(
@@ -164,6 +171,10 @@ class Permissions:
     grants: Grants = field(default_factory=Grants)
     explore: bool = False
     """Whether calls may be tried, unasked, where they can have no effects."""
+    outside: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Tool name to whether its calls may not reach outside the project; "*" for tools that are not named."""
+    hooks: "CommandHooks | None" = None
+    """The user's commands that judge calls before and after they run; None where there are none."""
 
     def explores(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> bool:
         """Whether a call that would ask may first be tried where it can have no effects.
@@ -182,7 +193,8 @@ class Permissions:
         if not self.explore or terms.external:
             return False
         reading = (level_under(tool_names(name), terms.levels, self.levels) for name in READING_TOOLS)
-        limited = any(lists_under(tool_names(name), self.lists).deny for name in READING_TOOLS)
+        lists = [lists_under(tool_names(name), self.lists) for name in READING_TOOLS]
+        limited = any(one.deny or one.ask for one in lists)
         own = tool_names(tool)
         level = level_under(own, terms.levels, self.levels)
         is_set = level not in (None, "sandbox") or lists_under(own, self.lists).deny
@@ -276,14 +288,37 @@ class Permissions:
                 return Deny(reason=f"The user's settings do not allow the tool {name} (permission = never).")
             if terms.only_reads and name not in WITHOUT_EFFECTS and level != "sandbox":
                 return Deny(reason=_ONLY_READS.format(name=name))
-        if question.command is not None and question.command.verdict == "deny":
-            return Deny(reason=f"Not run: {question.command.reason}.")
-        if question.lists.deny and (pattern := question.lists.denying(question.places, question.texts)):
-            return Deny(reason=f"The user's settings do not allow {question.tool} there (denylist: {pattern}).")
+        if denied := self._denied_by_lists(question):
+            return denied
         for name, level in question.levels.items():
             if level == "sandbox":
                 return Deny(reason=f"Not run: {name} {_ONLY_IN_SANDBOX} (permission = sandbox).", in_sandbox=True)
         return None
+
+    def _denied_by_lists(self, question: _Question) -> Deny | None:
+        if question.command is not None and question.command.verdict == "deny":
+            return Deny(reason=f"Not run: {question.command.reason}.")
+        if question.lists.deny and (pattern := question.lists.denying(question.places, question.texts)):
+            return Deny(reason=f"The user's settings do not allow {question.tool} there (denylist: {pattern}).")
+        if (path := self._forbidden_outside(question)) is not None:
+            return Deny(reason=_NOT_OUTSIDE.format(path=path))
+        return None
+
+    def _forbidden_outside(self, question: _Question) -> str | None:
+        """The path outside the project that the settings forbid; an allowlist may name exceptions."""
+        said = [self.outside[name] for name in question.names.all if name in self.outside]
+        if not (any(said) if said else self.outside.get("*", False)):
+            return None
+        for place in question.places:
+            if not place.inside and not question.lists.allows([place]):
+                return place.given
+        commands = [one.value for one in question.resources if one.kind == "command"]
+        if not commands:
+            return None
+        with without_working_folder():
+            from vibe_jupyter.permissions.shell.judge import outside_path  # noqa: PLC0415 - its verdict has loaded it
+
+        return outside_path(commands, self.workspace)
 
     def _is_listed(self, question: _Question) -> bool:
         """Whether the allowlist names all that is touched: then the level does not count."""
@@ -326,6 +361,8 @@ def _once_reason(question: _Question) -> str:
         reason = place_reason(place, "write" if operations[place.given] == "write" else "read")
         if reason is not None:
             return reason.reason
+    if pattern := question.lists.asking(question.places):
+        return f"touches what the user's settings call sensitive ({pattern})"
     if question.command is not None and question.command.verdict == "ask" and question.command.rule in ONCE:
         return f"{REASONS['command', 'execute']}: {question.command.reason}"
     return _shown_from_outside(question.resources)

@@ -31,6 +31,8 @@ State = Literal["trusted", "untrusted", "changed", "unknown"]
 """``changed``: it was decided for another content."""
 
 PROJECT_FOLDER: Final = ".vibe"
+CLAUDE_FOLDER: Final = ".claude"
+"""Claude Code's, of which the hooks are run."""
 SHARED_FOLDER: Final = ".agents"
 """Where programs of all kinds look for what agents of all kinds may use."""
 LOADED_FILES: Final = (".py", ".md")
@@ -41,6 +43,10 @@ PROMPT_FILES: Final = (".md",)
 """Ends of names in folders of prompts."""
 LOADED: Final[Mapping[str, tuple[str, ...]]] = {
     f"{PROJECT_FOLDER}/config.toml": (),
+    f"{PROJECT_FOLDER}/hooks.toml": (),
+    f"{PROJECT_FOLDER}/hooks.json": (),
+    f"{CLAUDE_FOLDER}/settings.json": (),
+    f"{CLAUDE_FOLDER}/settings.local.json": (),
     f"{PROJECT_FOLDER}/tools": LOADED_FILES,
     f"{PROJECT_FOLDER}/agents": AGENT_FILES,
     f"{PROJECT_FOLDER}/middleware": (".py",),
@@ -237,7 +243,7 @@ def _candidate_files(
     left = _Entries(MOST_ENTRIES)
     if len(also) > MOST_NAMED:
         raise _TooMuch
-    own_folders = [folder / name for name in (PROJECT_FOLDER, SHARED_FOLDER)]
+    own_folders = [folder / name for name in (PROJECT_FOLDER, SHARED_FOLDER, CLAUDE_FOLDER)]
     places.update(own_folders)
     linked = [own for own in own_folders if own.is_symlink()]
     problems += [f"{own} is a link; nothing is loaded through it" for own in linked]

@@ -21,6 +21,8 @@ class ToolLists(NamedTuple):
     deny: tuple[str, ...] = ()
     deny_standalone: tuple[str, ...] = ()
     """``bash`` only: commands that are denied where they stand without arguments."""
+    ask: tuple[str, ...] = ()
+    """Globs on paths that are asked about each time."""
 
     def for_shell(self) -> "ShellLists":
         """With the denied commands that everybody has."""
@@ -41,6 +43,10 @@ class ToolLists(NamedTuple):
         by_text = (glob for glob in self.deny for text in texts if fnmatch.fnmatchcase(text, glob))
         return next(by_place, None) or next(by_text, None)
 
+    def asking(self, places: Sequence[Located]) -> str | None:
+        """Return the pattern for which one of these places is asked about each time; None if there is none."""
+        return next((glob for glob in self.ask for place in places if _matches_glob(place, glob)), None)
+
     def allows(self, places: Sequence[Located], texts: Sequence[str] = ()) -> bool:
         """Whether every one of these places and texts is on the allowlist."""
         return (
@@ -57,6 +63,7 @@ def lists_under(names: "ToolNames", lists: Mapping[str, ToolLists]) -> ToolLists
         tuple(glob for name in names.own if name in lists for glob in lists[name].allow),
         tuple(glob for one in found for glob in one.deny),
         tuple(word for one in found for word in one.deny_standalone),
+        tuple(glob for one in found for glob in one.ask),
     )
 
 

@@ -255,6 +255,23 @@ class GradedTool(Protocol):
         ...
 
 
+class Restriction(NamedTuple):
+    """A tool's own verdict on a call. It only narrows: what it allows is judged by the user's rules all the same."""
+
+    denies: bool
+    """False where the user is to be asked."""
+    reason: str
+
+
+@runtime_checkable
+class SelfRestrictingTool(Protocol):
+    """A tool whose own code may refuse a call, or want the user to be asked."""
+
+    async def restriction(self, args: Any) -> Restriction | None:
+        """Return what the tool's code says of the call; None where it restricts nothing."""
+        ...
+
+
 class NotExplored(NamedTuple):
     """A call was not done where it has no effects, or not to its end."""
 
@@ -545,6 +562,8 @@ class ToolDefinition(NamedTuple):
     """Where it was written, for the user."""
     result: type[BaseModel] | None = None
     """What each result must be; None where the tool does not say."""
+    check: Callable[[BaseModel], Any] | None = None
+    """The tool's own check of a call, which gives a permission; None where it has none."""
 
 
 def checked_name(name: str) -> str:

@@ -60,6 +60,15 @@ class ToolPermission(StrEnum):
     NEVER = "never"
 
 
+class PermissionContext(BaseModel):
+    """A permission with its reason, as `BaseTool.resolve_permission` gives it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    permission: ToolPermission
+    reason: str | None = None
+
+
 class BaseToolConfig(BaseModel):
     """Base of a tool's own settings, ``[tools.NAME]``."""
 
@@ -154,6 +163,15 @@ class BaseTool(ABC):  # noqa: B024 - a class of theirs may be abstract; ours wan
         """The tool with its settings."""
         state = _model_of(cls, BaseToolState)
         return cls(config, state())
+
+    def check_allowlist_denylist(self, args: Any) -> "ToolPermission | None":
+        """Restrict a call: NEVER denies it and ASK asks, whatever the settings say. ALWAYS allows nothing here, since
+        the code of a tool must not widen what its user allows."""
+        return None
+
+    def resolve_permission(self, args: Any) -> "PermissionContext | None":
+        """Restrict a call, as above; later releases of Mistral Vibe ask this."""
+        return None
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do it: return the result, or yield it last."""
@@ -250,7 +268,18 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
         is_async=_is_async(run),
         source=_source_place(cls.run),
         result=_result_of(cls, signature.whole),
+        check=_check_of(cls, instance),
     )
+
+
+def _check_of(cls: type[BaseTool], instance: BaseTool) -> Callable[[BaseModel], Any] | None:
+    """The check of a class that has one; the stricter of two where it has both."""
+    checks = [
+        getattr(instance, name)
+        for name in ("check_allowlist_denylist", "resolve_permission")
+        if getattr(cls, name) is not getattr(BaseTool, name)
+    ]
+    return (lambda args: [check(args) for check in checks]) if checks else None
 
 
 def _model_of(cls: type[BaseTool], base: type[M]) -> type[M]:

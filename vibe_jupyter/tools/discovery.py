@@ -24,12 +24,15 @@ from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools import custom
-from vibe_jupyter.tools.contract import ToolContext, ToolDefinition, collect_tools
+from vibe_jupyter.tools.contract import Restriction, ToolContext, ToolDefinition, collect_tools
 from vibe_jupyter.tools.custom import BaseTool, ToolStreamEvent, definition_of_class
 
 NOTHING: Final = "It returned nothing."
 _FRAMES: Final = 3
 """Innermost frames of an exception told to the model."""
+
+CHECK_SECONDS: Final = 10.0
+CHECK_WORDS: Final = 500  # characters of a reason that is shown and sent
 
 Describe = Callable[[object], str]
 """A value in words, without running its own code."""
@@ -38,6 +41,7 @@ _MODULE: Final = "vibe_jupyter_tools_"
 """Beginning of the names such modules have in `sys.modules`."""
 _MISTRAL_VIBE: Final[Mapping[str, tuple[str, ...]]] = {
     "vibe.core.tools.base": ("BaseTool", "BaseToolConfig", "BaseToolState", "InvokeContext", "ToolPermission"),
+    "vibe.core.tools.permissions": ("PermissionContext",),
     "vibe.core.types": ("ToolStreamEvent",),
 }
 """What its users' files import; while they are loaded these names mean ours."""
@@ -87,6 +91,21 @@ class CustomTool:
     def touches(self, args: BaseModel) -> Sequence[Resource]:
         return (Resource(kind="tool", value=self.name, access="execute"),)
 
+    async def restriction(self, args: BaseModel) -> Restriction | None:
+        """Ask the tool's own check; one that fails denies the call."""
+        check = self._definition.check
+        if check is None:
+            return None
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                said = [await _settled(one) for one in await asyncio.to_thread(check, args)]
+        except TimeoutError:
+            return Restriction(denies=True, reason=f"its own check took more than {CHECK_SECONDS:g} s")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            return Restriction(denies=True, reason=f"its own check failed: {_error_text(error)}"[:CHECK_WORDS])
+        found = [restriction for one in said if (restriction := _restriction(one)) is not None]
+        return max(found, key=lambda one: one.denies, default=None)
+
     async def run(self, args: BaseModel, context: ToolContext) -> ToolResult:
         try:
             value = await self._lane(self._definition, args, context)
@@ -118,6 +137,23 @@ class CustomTool:
     def _check_value(self, value: object) -> object:
         model = self._definition.result
         return value if model is None or isinstance(value, model) else model.model_validate(value)
+
+
+async def _settled(value: object) -> object:
+    return await cast("Awaitable[object]", value) if inspect.isawaitable(value) else value
+
+
+def _restriction(said: object) -> Restriction | None:
+    """A permission of the tool's own as a restriction; ALWAYS is none."""
+    reason = str(getattr(said, "reason", "") or "")[:CHECK_WORDS]
+    level = getattr(said, "permission", said)
+    if level is None or level == "always":
+        return None
+    if level == "never":
+        return Restriction(denies=True, reason=reason or "its own check returned NEVER")
+    if level in ("ask", "sandbox"):
+        return Restriction(denies=False, reason=reason or "its own check returned ASK")
+    return Restriction(denies=True, reason=f"its own check returned {type(said).__name__}, which is no permission")
 
 
 async def on_engine(definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:

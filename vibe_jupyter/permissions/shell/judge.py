@@ -170,6 +170,31 @@ def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) 
     return strictest if len(commands) == 1 else strictest._replace(remember_as=None, keepable=False)
 
 
+def outside_path(commands: Sequence[str], workspace: Workspace) -> str | None:
+    """Return a path outside the project that one of the commands names, as far as its words tell; else None."""
+    operands = Operands(workspace)
+    for command in commands:
+        for word in islice(named_words(command), NAMED_LIMIT):
+            attached = (word[2:],) if word.startswith("-") else ()
+            for text in (word, word.partition("=")[2], *attached):
+                if _leads_outside(text, operands):
+                    return text
+    return None
+
+
+def _leads_outside(text: str, operands: Operands) -> bool:
+    if (
+        "://" in text
+        or text in _STREAMS
+        or not ("/" in text or text in ("..", "~") or (text and operands.exists(text)))
+    ):
+        return False
+    try:
+        return not operands.workspace.resolve(operands.from_root(text) if text[:1] != "~" else text).inside
+    except ToolError:
+        return False
+
+
 def _cannot_run(command: str) -> str:
     if "\0" in command:
         return "it holds a NUL byte, which no command can"

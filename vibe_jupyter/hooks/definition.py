@@ -1,0 +1,103 @@
+"""A hook as its file declares it."""
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from vibe_jupyter.hooks.tool_aliases import names_in
+
+HookEvent = Literal["pre_tool", "post_tool", "post_agent"]
+"""Before a tool call, after it, and when the agent is about to end its run."""
+HookForm = Literal["vibe", "claude"]
+"""Whose format the hook is written in: it decides the matcher's dialect and the names in the JSON on stdin."""
+
+REGEX: Final = "re:"
+DEFAULT_TIMEOUT: Final = 60.0  # seconds
+LONGEST_TIMEOUT: Final = 600.0  # seconds
+MAIN_AGENT: Final = "main"
+"""Matches the agent that took the prompt, whatever its name."""
+_SHOWN_NAME: Final = 60  # characters
+_SHOWN_COMMAND: Final = 500  # characters
+_WHEN: Final = {"pre_tool": "before", "post_tool": "after", "post_agent": "at the end of a run of"}
+_PLAIN_MATCHER: Final = re.compile(r"[\w|, -]*")
+"""Claude Code compares such a matcher with whole names, separated by ``|``; any other is a regular expression."""
+
+
+@dataclass(frozen=True)
+class Hook:
+    """One command, and the calls it is run for."""
+
+    name: str
+    event: HookEvent
+    command: str
+    form: HookForm
+    source: Path
+    match: str = "*"
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds."""
+    strict: bool = False
+    """True if a failing post_tool hook withholds the result. A failing pre_tool hook always denies."""
+    for_subagents: bool | None = None
+    """``Stop`` is for the main agent, ``SubagentStop`` for sub-agents; None for both."""
+
+    @property
+    def title(self) -> str:
+        """Display name: one line, cut."""
+        return f"“{_one_line(self.name, _SHOWN_NAME)}” ({self.source})"
+
+    @property
+    def line(self) -> str:
+        """The hook in one line, with its command, as the trust card and `%vibe config` list it."""
+        scope = "every tool" if self.match in ("*", "") else _one_line(self.match, _SHOWN_NAME)
+        if self.event == "post_agent" and self.match in ("*", ""):
+            scope = "every agent"
+        return f"{self.source.name}: {_WHEN[self.event]} {scope} runs: {_one_line(self.command, _SHOWN_COMMAND)}"
+
+    def matched_name(self, names: Sequence[str]) -> str | None:
+        """Return the name under which the hook selects a tool, or None if it doesn't.
+
+        Args:
+            names: the names our tool goes by.
+        """
+        known = names_in(self.form, names)
+        return next((name for name in known if matches(self.match, name, self.form)), None)
+
+    def selects_agent(self, agent: str, *, is_main: bool) -> bool:
+        """Return whether a post_agent hook runs when this agent ends."""
+        if self.for_subagents is not None and self.for_subagents == is_main:
+            return False
+        names = (agent, MAIN_AGENT) if is_main else (agent,)
+        return any(matches(self.match, name, self.form) for name in names)
+
+
+def matches(pattern: str, name: str, form: HookForm) -> bool:
+    """Return whether a matcher selects a name. Case counts for nothing, so that a guard never misses a spelling."""
+    if pattern in ("", "*"):
+        return True
+    if pattern.startswith(REGEX):
+        return re.fullmatch(pattern.removeprefix(REGEX), name, re.IGNORECASE) is not None
+    if form == "vibe":
+        return fnmatch.fnmatchcase(name.casefold(), pattern.casefold())
+    if _PLAIN_MATCHER.fullmatch(pattern):
+        return name.casefold() in {one.strip().casefold() for one in re.split(r"[|,]", pattern)}
+    return re.search(pattern, name, re.IGNORECASE) is not None
+
+
+def check_matcher(pattern: str, form: HookForm) -> str:
+    """Return what is wrong with a matcher, or "" if nothing is."""
+    expression = pattern.removeprefix(REGEX)
+    if form == "vibe" and expression == pattern:
+        return ""
+    try:
+        re.compile("" if pattern == "*" else expression)
+    except re.error as error:
+        return f"{pattern!r} is not a regular expression: {error}"
+    return ""
+
+
+def _one_line(text: str, limit: int) -> str:
+    shown = text if text.isprintable() else repr(text)
+    return shown if len(shown) <= limit else f"{shown[:limit]}… ({len(text):,} characters)"
