@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vibe_jupyter.agent.call_context import CallContext, PreparedCall, RefusedCall, error_message, prepare_call
-from vibe_jupyter.agent.run_ending import HookedEnding
 from vibe_jupyter.hooks.definition import Hook
 from vibe_jupyter.hooks.runner import CallVerdict, HookedCall, HookedResult
 from vibe_jupyter.llm.json_text import parse_json_object
@@ -107,13 +106,13 @@ async def screen_result(
     return ScreenedResult(result, notes, is_withheld=hook is not None)
 
 
-async def screen_end(ending: HookedEnding, answer: str, call_context: CallContext) -> bool:
+async def screen_end(agent: str, answer: str, call_context: CallContext, *, is_main: bool, retried: int) -> bool:
     """Let the post_agent hooks see that a run is about to end; True when one sends the agent on, and the model has
     been told why."""
     hooks = call_context.permissions.hooks
     if hooks is None:
         return False
-    verdict = await hooks.after_run(ending.agent, is_main=ending.is_main, retried=ending.retried, text=answer)
+    verdict = await hooks.after_run(agent, is_main=is_main, retried=retried, text=answer)
     await _notify(verdict.notices, call_context)
     hook = verdict.sent_on_by
     if hook is None:

@@ -49,7 +49,9 @@ class HookedEnding:
 
         async def ask_hooks() -> None:
             nonlocal sent_on
-            sent_on = await screen_end(self, message.text, call_context)
+            sent_on = await screen_end(
+                self.agent, message.text, call_context, is_main=self.is_main, retried=self.retried
+            )
 
         if not await guard(ask_hooks()):
             return "interrupted"

@@ -49,7 +49,6 @@ from vibe_jupyter.tools.contract import (
     ForeseeingTool,
     NotExplored,
     SelfLimitedTool,
-    SelfRestrictingTool,
     SubagentReport,
     ToolContext,
     Toolset,
@@ -57,6 +56,7 @@ from vibe_jupyter.tools.contract import (
     lost_words,
     told_without_values,
 )
+from vibe_jupyter.tools.restriction import SelfRestrictingTool
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 NEVER_STARTED = "Not run: the run was interrupted before this call started."

@@ -43,9 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         os.getcwd()
     except OSError as error:
-        print(
-            f"vibe-jupyter: No working folder: {error.strerror}. Change to one that exists.", file=sys.stderr
-        )
+        print(f"vibe-jupyter: No working folder: {error.strerror}. Change to one that exists.", file=sys.stderr)
         return USAGE
     chosen = _argument_parser(words).parse_args(words)
     try:

@@ -24,8 +24,9 @@ from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools import custom
-from vibe_jupyter.tools.contract import Restriction, ToolContext, ToolDefinition, collect_tools
+from vibe_jupyter.tools.contract import ToolContext, ToolDefinition, collect_tools
 from vibe_jupyter.tools.custom import BaseTool, ToolStreamEvent, definition_of_class
+from vibe_jupyter.tools.restriction import Restriction
 
 NOTHING: Final = "It returned nothing."
 _FRAMES: Final = 3
