@@ -11,6 +11,7 @@ Nearly all pieces of an answer are plain words. Two linear searches say so, and 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os.path import commonprefix
@@ -253,24 +254,11 @@ class Redactor:
         if len(text) < 4:
             return text
         if len(text) > LONGEST_TEXT:
-            text = self._shortened(text)
+            text = _shortened(text, self)
         if _COLOR in text:
             return self._colored(text)
         spans = self._spans(text)
-        return self._replaced(text, spans) if spans else text
-
-    def _shortened(self, text: str) -> str:
-        """The beginning and the end of a text, cut at the borders of lines and never within a known value."""
-        half = LONGEST_TEXT // 2
-        head = self._cut(text[: half + _AT_CUT], half)
-        begin = len(text) - half
-        tail = self._cut(text[begin - _AT_CUT : begin + _AT_CUT], _AT_CUT) + begin - _AT_CUT
-        border = "" if text[:head].endswith("\n") else "\n"
-        return f"{text[:head]}{border}[… {tail - head:,} characters left out …]\n{text[tail:]}"
-
-    def _cut(self, text: str, place: int) -> int:
-        border = text.rfind("\n", max(0, place - _AT_CUT), place) + 1 or _after_blank(text[:place])
-        return self.before_known(text, border if border > place - _AT_CUT else place)
+        return _replaced(text, spans, self.memory.caught) if spans else text
 
     def _spans(self, text: str) -> list[Span]:
         named: list[Span] = []
@@ -293,17 +281,7 @@ class Redactor:
             for span in self._spans(bare)
             if span.start < span.end
         ]
-        return self._replaced(text, spans) if spans else text
-
-    def _replaced(self, text: str, spans: list[Span]) -> str:
-        taken = [found.span() for found in PLACEHOLDER.finditer(text)] if "[redacted: " in text else []
-        out: list[str] = []
-        place = 0
-        for span in _united(_outside(spans, taken, text)):
-            out += [text[place : span.start], placeholder(span.kind, span.end - span.start)]
-            place = span.end
-            self.memory.caught[span.kind] += 1
-        return "".join([*out, text[place:]])
+        return _replaced(text, spans, self.memory.caught) if spans else text
 
     def _learn(self, value: str, span: Span) -> None:
         """Remember what a text named, so that it is known where nothing names it."""
@@ -324,6 +302,32 @@ class Redactor:
             self.memory.caught[kind] += 1
             return placeholder(kind, len(text))
         return redact(text)
+
+
+def _shortened(text: str, redactor: Redactor) -> str:
+    """The beginning and the end of a text, cut at the borders of lines and never within a known value."""
+    half = LONGEST_TEXT // 2
+    head = _cut(redactor, text[: half + _AT_CUT], half)
+    begin = len(text) - half
+    tail = _cut(redactor, text[begin - _AT_CUT : begin + _AT_CUT], _AT_CUT) + begin - _AT_CUT
+    border = "" if text[:head].endswith("\n") else "\n"
+    return f"{text[:head]}{border}[… {tail - head:,} characters left out …]\n{text[tail:]}"
+
+
+def _cut(redactor: Redactor, text: str, place: int) -> int:
+    border = text.rfind("\n", max(0, place - _AT_CUT), place) + 1 or _after_blank(text[:place])
+    return redactor.before_known(text, border if border > place - _AT_CUT else place)
+
+
+def _replaced(text: str, spans: list[Span], caught: Counter[str]) -> str:
+    taken = [found.span() for found in PLACEHOLDER.finditer(text)] if "[redacted: " in text else []
+    out: list[str] = []
+    place = 0
+    for span in _united(_outside(spans, taken, text)):
+        out += [text[place : span.start], placeholder(span.kind, span.end - span.start)]
+        place = span.end
+        caught[span.kind] += 1
+    return "".join([*out, text[place:]])
 
 
 class _Texts:
