@@ -20,7 +20,7 @@ from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.mcp.log import ServerLog
 from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, LineBuffer, PendingResponses, TooLong
 from vibe_jupyter.tools.child_environment import ProcessEnvironment, child_environment
-from vibe_jupyter.tools.supervised import Program, SupervisedProcess, start_supervised
+from vibe_jupyter.tools.supervised import SupervisedProcess, SupervisedProgram, start_supervised
 
 LEAVE_GRACE: Final = 0.5
 """Seconds a program is given to end by itself once its input is closed."""
@@ -246,7 +246,7 @@ class StdioTransport:
 
     async def __aenter__(self) -> tuple[IncomingMessages, OutgoingMessages]:
         given = child_environment(self._surroundings.environ)
-        asked = Program(self._program.argv, self._folder, {**given, **self._program.env})
+        asked = SupervisedProgram(self._program.argv, self._folder, {**given, **self._program.env})
         self._process = await start_supervised(
             asked, lambda: self.pipes, stdin=subprocess.PIPE, on_exit=self.pipes.note_exit
         )

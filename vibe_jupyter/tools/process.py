@@ -66,7 +66,7 @@ async def run_command(command: ShellCommand, progress: Callable[[str], None]) ->
     began = time.monotonic()
     output = _Output(command.output_limit, progress)
     try:
-        asked = Program(command.argv, command.folder, command.environment, command.supervisor)
+        asked = SupervisedProgram(command.argv, command.folder, command.environment, command.supervisor)
         process = await start_supervised(asked, lambda: output, stdin=subprocess.DEVNULL)
     except (OSError, ValueError) as error:
         raise ToolError(f"The command could not be started: {error}.") from error

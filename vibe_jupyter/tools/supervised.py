@@ -25,7 +25,7 @@ _LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables without which some builds of Python do not start."""
 
 
-class Program(NamedTuple):
+class SupervisedProgram(NamedTuple):
     """What is to be started."""
 
     argv: Sequence[str]
@@ -61,7 +61,9 @@ class SupervisedProcess:
         self._process: asyncio.SubprocessTransport | None = None
         self._ending: asyncio.Future[None] | None = None
 
-    async def start(self, asked: Program, protocol: Callable[[], asyncio.SubprocessProtocol], stdin: int) -> None:
+    async def start(
+        self, asked: SupervisedProgram, protocol: Callable[[], asyncio.SubprocessProtocol], stdin: int
+    ) -> None:
         """Start it; see `start_supervised`."""
         loop = asyncio.get_running_loop()
         near, far = socket.socketpair()
@@ -163,7 +165,7 @@ class SupervisedProcess:
 
 
 async def start_supervised(
-    asked: Program,
+    asked: SupervisedProgram,
     protocol: Callable[[], asyncio.SubprocessProtocol],
     *,
     stdin: int,
