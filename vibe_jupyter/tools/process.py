@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.tools.supervised import COMMAND_SUPERVISOR, Program, start_supervised
+from vibe_jupyter.tools.supervised import COMMAND_SUPERVISOR, SupervisedProgram, start_supervised
 
 PROGRESS_LIMIT: Final = 200_000
 """Characters shown while a command runs; the end is in the result."""
