@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,8 @@ pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]], [verdicts])
 print(*lines(verdicts, ["paths", "gateway", "arming"]), sep="\\n")
 print("passed" if verdicts.passed else "failed")
 """
+FOUND = re.compile(r"found-3 S\d+|agent-3 A15")
+ROWS = 18  # rows of such defects
 MARK = re.compile(r'mark\.attack\("([^"]+)"')
 
 
@@ -137,3 +141,14 @@ def test_the_table_of_the_docs_has_all_families_and_each_has_attacks() -> None:
     tests = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
     assert {family for text in tests for family in MARK.findall(text)} >= FAMILIES.keys()
     assert len({as_argument(name) for name in FAMILIES}) == len(FAMILIES)
+
+
+def test_each_defect_of_protections_that_was_found_has_a_requirement_and_a_test() -> None:
+    entries = tomllib.loads((ROOT / "tests" / "requirements.toml").read_text(encoding="utf-8"))["requirement"]
+    rows: defaultdict[str, set[str]] = defaultdict(set)
+    for entry in entries:
+        if FOUND.fullmatch(entry["seed"]):
+            rows[entry["seed"]].add(entry["id"])
+    assert len(rows) >= ROWS
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert {row: ids for row, ids in rows.items() if not any(f'"{one}"' in text for one in ids)} == {}
