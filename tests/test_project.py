@@ -31,7 +31,7 @@ MAX_PARAMETERS = 6  # besides self
 MAX_ONE_WORD = 0.4  # share of function names
 
 PYTHON = (".py", ".pyi", ".toml", ".md", ".typed")
-DATA = (".csv", ".json", ".jsonl", ".ipynb", ".png", ".svg")
+DATA = (".csv", ".json", ".jsonl", ".ipynb", ".png", ".svg", ".txt")
 
 # Package to the code, or test, that uses it. ipykernel is what we run in and is not imported.
 USED_AS = {

@@ -317,12 +317,8 @@ def read_settings(
     if user is not None:
         layers.append(_accept_layer(user, warnings))
         unheeded += unheeded_keys(user)
-    if servers is not None and servers.trusted:
-        layer, told = json_layer(servers.text, servers.path)
-        layers.append(layer)
-        warnings += told
-    elif servers is not None:
-        warnings.append(f"{servers.path} is not trusted; its servers are not used. %vibe trust shows them and asks.")
+    if servers is not None:
+        layers += _server_layers(servers, warnings)
     if project is not None:
         layer, told = project_layer(project, merge_layers(layers))
         unheeded += unheeded_keys(written_layer(project))
@@ -349,6 +345,16 @@ def read_settings(
     settings = validate_settings(tree) if any(layer.table for layer in layers[1:]) else DEFAULT_SETTINGS
     protect_also(settings.privacy.protected_files)
     return SettingsReading(settings, tree, tuple(warnings), rules, unheeded=tuple(unheeded))
+
+
+def _server_layers(servers: ProjectFile, warnings: list[str]) -> list[SettingNode]:
+    """The layer of a project's ``.mcp.json``; none before it is trusted."""
+    if not servers.trusted:
+        warnings.append(f"{servers.path} is not trusted; its servers are not used. %vibe trust shows them and asks.")
+        return []
+    layer, told = json_layer(servers.text, servers.path)
+    warnings += told
+    return [layer]
 
 
 def _without_widening(layer: SettingNode, below: SettingNode) -> SettingNode:

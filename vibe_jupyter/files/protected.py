@@ -17,7 +17,7 @@ from importlib.machinery import PathFinder, all_suffixes
 from pathlib import Path
 from typing import Final, Literal
 
-from vibe_jupyter.files.secret_names import SecretNames, secret_names
+from vibe_jupyter.files.secret_names import CredentialNames, secret_names
 
 Access = Literal["read", "write"]
 
@@ -109,7 +109,7 @@ def own_patterns() -> tuple[str, ...]:
     return _Protection.own
 
 
-def protected_names() -> SecretNames:
+def protected_names() -> CredentialNames:
     """Return the names that are protected now, for programs that search by themselves."""
     return _Protection.names
 
@@ -163,7 +163,7 @@ def may_hold_secret_names(text: str) -> bool:
 
 
 @cache
-def _literals(names: SecretNames) -> tuple[str, ...]:
+def _literals(names: CredentialNames) -> tuple[str, ...]:
     return names.literals()
 
 

@@ -23,7 +23,7 @@ _LAYERS: Final = 3  # ends that are taken off a name to see what it is a copy of
 _SYNTAX: Final = re.compile(r"[?\[\]{}\\\x00-\x1f!]")
 
 
-class SecretNames:
+class CredentialNames:
     """Patterns of names, prepared to judge many names quickly. All names must be folded already."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -104,9 +104,9 @@ def shipped_patterns() -> list[str]:
 
 
 @cache
-def secret_names(own: tuple[str, ...] = ()) -> SecretNames:
+def secret_names(own: tuple[str, ...] = ()) -> CredentialNames:
     """Return the shipped names with those of the user."""
-    return SecretNames((*shipped_patterns(), *(pattern.lower() for pattern in own)))
+    return CredentialNames((*shipped_patterns(), *(pattern.lower() for pattern in own)))
 
 
 def check_pattern(pattern: str) -> str:

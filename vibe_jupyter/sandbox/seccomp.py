@@ -125,7 +125,7 @@ class CallRules(NamedTuple):
     others: int
     """The verdict on all that are not listed."""
     pretended: Mapping[str, Condition | None] = {}
-    """Where this holds, nothing is done and the caller is told that it was. Judged before the others."""
+    """Calls that return success without effect where the condition holds. Judged before the others."""
 
 
 def copy_rules(own_pid: int) -> CallRules:
