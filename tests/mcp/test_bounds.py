@@ -4,14 +4,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.mcp.conftest import BROKEN, PATIENCE
+from tests.tiers import further
 
 ROOT = Path(__file__).parents[2]
 GROWTH = 48 * 1024
 """KiB that a kernel may grow while servers send gigabytes: some copies of the longest message."""
 
 MEASURED = """
-import asyncio, os, resource, sys
+import asyncio, importlib, os, resource, sys
 from pathlib import Path
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
@@ -46,13 +49,15 @@ async def main():
     print(peak() - before)
     await servers.close()
 
-asyncio.run(main())
+importlib.import_module(sys.argv[2]).run(main())
 """
 
 
-def test_what_never_ends_is_not_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", further("uvloop")])  # the gateway runs on uvloop
+def test_what_never_ends_is_not_kept(tmp_path: Path, loop: str) -> None:
+    pytest.importorskip(loop)
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED, BROKEN],
+        [sys.executable, "-c", MEASURED, BROKEN, loop],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -103,8 +103,9 @@ class ProgramPipes(asyncio.SubprocessProtocol):
     def _set_reading(self, reading: bool) -> None:
         """Let the program wait while more came than was taken, or hear it again."""
         pipe = self._process.get_pipe_transport(1) if self._process else None
-        if isinstance(pipe, asyncio.ReadTransport) and not pipe.is_closing():
-            (pipe.resume_reading if reading else pipe.pause_reading)()
+        if pipe is not None and not pipe.is_closing():
+            heard = cast("asyncio.ReadTransport", pipe)  # uvloop's are none by class
+            (heard.resume_reading if reading else heard.pause_reading)()
 
     def _put_message(self, message: JSONRPCMessage) -> None:
         self.incoming.put(message)
