@@ -1,7 +1,8 @@
 """How long the page takes to give a picture of a chart it shows, in a real JupyterLab and Chromium.
 
 Run it with ``PYTHONPATH=. python benchmarks/chart_pictures.py``. The charts are drawn before; a chart that is drawn for
-it takes its library's time too.
+it takes its library's time too. The verdict is on whether the page gave a picture each time: most of what one
+takes is the library's drawing, by the clock of a browser, which is shown and not judged.
 """
 
 import json
@@ -18,7 +19,6 @@ from tests.browser.server import lab_server
 
 TRIPS: Final = size(20, 2)
 PAUSE: Final = 0.3  # seconds between two
-GOAL: Final = 500.0  # ms
 POINTS: Final = "x = list(range(2_000))\ny = [value * 37 % 101 for value in x]"
 CHARTS: Final = {
     "plotly": "import plotly.express\nplotly.express.scatter(x=x, y=y)",
@@ -49,11 +49,15 @@ def main() -> int:
             lab.run(position)
             lab.wait_for_count_above(position, None)
             said = "".join(lab.outputs(position)[0].get("text", "nothing"))
-            if not said.startswith("["):
-                raise SystemExit(f"{library}: {lab.outputs(position)}")
-            times: list[float] = json.loads(said)
+            has_pictures = said.startswith("[")
+            times: list[float] = json.loads(said) if has_pictures else [float("nan")]
             print(f"{library:<12}{statistics.median(times):>9.0f}{max(times):>9.0f}", flush=True)
-            rows.append(Row(f"picture, half of them: {library}", statistics.median(times), GOAL, "ms"))
+            if not has_pictures:
+                print(f"{library}: {lab.outputs(position)}")
+            rows += [
+                Row(f"half of the pictures within: {library}", statistics.median(times), unit="ms by the clock"),
+                Row(f"charts without a picture: {library}", int(not has_pictures), 0.5),
+            ]
         lab.close()
     return report(rows)
 

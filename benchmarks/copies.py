@@ -107,12 +107,12 @@ def main() -> int:
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder, running_kernel(INSTALLED, Path(folder)) as wire:
         wire.run("from tests.sandbox.escape_world import *")
-        for size in SIZES:
-            wire.run(f"data = np.ones({size << 20} // 8)")
+        for megabytes in SIZES:
+            wire.run(f"data = np.ones({megabytes << 20} // 8)")
             for code in CODE:
                 plain, copy, kernel = measure(wire, code)
                 worst = max(worst, copy + kernel - plain)
-                print(f"{size:>5} MB  {code:14}{plain:8.1f}{copy:8.1f}{kernel:8.1f}")
+                print(f"{megabytes:>5} MB  {code:14}{plain:8.1f}{copy:8.1f}{kernel:8.1f}")
             cpu, wall, cpu_with, wall_with = json.loads(wire.run(_WITH_FILES.format(rounds=ROUNDS)).text)
             print(f"          1 + 1 in a trial run: {cpu:.1f} ms of CPU, {wall:.1f} in all; ", end="")
             print(f"with files of its own: {cpu_with:.1f} and {wall_with:.1f}")
