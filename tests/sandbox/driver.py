@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vibe_jupyter.app.kernel_copies import redact_by_own_secrets
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, SecretNames
 from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
-from vibe_jupyter.permissions.redaction import redacted_report
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.protocol import TextPart, ToolResult
 from vibe_jupyter.tools.contract import NotExplored, ToolContext
@@ -33,9 +33,7 @@ class Explorer:
         self._tool = RunCodeTool(self._main_thread, CodeRunner(shell, None), looks=looks)
         namespace = lambda: shell.user_ns  # noqa: E731
         self.secrets = SecretValues(namespace, names_secret=is_secret_name, holds_secret=holds_secret)
-        names = SecretNames(
-            is_secret_name, found=self.secrets, redact=lambda ran: redacted_report(ran, ran.secrets, ran.partly_known)
-        )
+        names = SecretNames(is_secret_name, found=self.secrets, redact=redact_by_own_secrets)
         self.exploration = CodeExploration(self._main_thread, shell, project, names)
         self._tool.exploration = self.exploration
 

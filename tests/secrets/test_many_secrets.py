@@ -130,6 +130,7 @@ LARGE: dict[str, Callable[[str], dict[str, object]]] = {
         "rows": [{"id": n, "api_key": one} for n, one in enumerate([*tokens(20_000), value, *tokens(20_000, 2)])]
     },
     "set": lambda value: {"api_tokens": {*tokens(20_000), value, *tokens(20_000, 2)}},
+    "list of objects": lambda value: {"accounts": [Plain(one) for one in [*tokens(8_000), value, *tokens(900, 2)]]},
 }
 
 

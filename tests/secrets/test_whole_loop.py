@@ -1,6 +1,7 @@
 """30 kinds of secrets in 14 places, each with its own values: none reaches the model, the journal or the notebook.
 
-The whole loop: a real kernel, the scripted model over HTTP, all that went over the wire and to the disk.
+The whole loop: a real kernel, the scripted model over HTTP, all that went over the wire and to the disk. Once more in a
+kernel whose variables and copies held 10,000 other secrets before.
 """
 
 import json
@@ -16,6 +17,7 @@ from tests.app.conftest import Session, running_session
 from tests.attacks.collection import Attempts
 from tests.kernel.matrix import WITH_PANDAS
 from tests.secrets.kinds import KINDS, Planted
+from tests.tiers import further
 from vibe_jupyter.testing import call, say, status
 
 pytestmark = [
@@ -43,6 +45,24 @@ class Account:
     user: str
     password: str
 """
+TOKENS = """
+import random, string
+def _tokens(count, seed):
+    rng = random.Random(seed)
+    return [''.join(rng.choices(string.ascii_letters + string.digits, k=24)) for _ in range(count)]
+"""
+LOGS = """
+import pandas as pd
+logs = [pd.DataFrame({"session_token": _tokens(1_000, n), "n": range(1_000)}) for n in range(4)]
+"""
+"""4,000 secrets in columns."""
+SERVICES = "services = {f'api_key_{n}': one for n, one in enumerate(_tokens(3_000, 'services'))}"
+"""3,000 secrets in a container."""
+IN_COPY = """
+passwords = {f'password_{n}': one for n, one in enumerate(_tokens(3_000, 'copy'))}
+len(passwords)
+"""
+"""3,000 secrets that code in a copy binds."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +93,7 @@ class Field:
             for sink, text in sinks.items()
             if any(part in text for secret in one.secrets for part in _parts(secret))
         ]
+        assert "[withheld: " not in sinks["request"]  # of what is withheld, nothing could leak
         self.attempts([kind.name for kind in KINDS], [kind for kind, _ in found])
         return [f"{kind} at {sink}" for kind, sink in found]
 
@@ -87,8 +108,8 @@ def _name(at: int, one: Planted) -> str:
     return f"{one.name}_{at}"
 
 
-@pytest.fixture(scope="module")
-def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
+@pytest.fixture(scope="module", params=["none before", further("10,000 before")])
+def field(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
     folder = tmp_path_factory.mktemp("kinds")
     rng = random.Random(20)
     planted = {source: [kind.make(rng) for kind in KINDS] for source in SOURCES}
@@ -104,6 +125,14 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
             config = folder / "vibe" / "config.toml"
             config.write_text(config.read_text(encoding="utf-8") + CONFIG, encoding="utf-8")
             session.run(HELPERS)
+            session.run(TOKENS)
+            if request.param == "10,000 before":
+                for code in (LOGS, SERVICES):
+                    session.run(code)
+                    session.model.will_reply(say("Seen."))
+                    session.run("%vibe look")
+                session.model.will_reply(call("run_code", code=IN_COPY), say("Seen."))
+                session.run("%vibe look")
             yield Field(session, planted)
 
 
@@ -256,3 +285,66 @@ def test_a_server_that_repeats_them_has_them_shown_nowhere(fresh: Field) -> None
         fresh.ask("%vibe hello", status(400, "cannot use " + "; ".join(named[at : at + 3])))
     fresh.ask("%vibe hello", say("Your settings:\n" + "\n".join(named)))
     assert fresh.leaks("server error") == []
+
+
+PHRASE = "river candle"
+"""What the code below makes without writing it down."""
+CONNECT = """
+class Connection:
+    def __init__(self, password):
+        self.password = password
+connection = Connection(' '.join(['candle', 'river'][::-1]))
+"""
+SHOW = """
+for value in vars(connection).values():
+    print('it is', value, flush=True)
+print('it was', *vars(connection).values())
+"""
+
+
+def _phrase_is_redacted(fresh: Field) -> None:
+    """Have code print the value of an object's password, which neither a name nor its look tells."""
+    fresh.session.run(CONNECT)
+    fresh.session.wire.forget()
+    fresh.ask("%vibe --yes=run_code show", call("run_code", code=SHOW), say("Done."))
+    fresh.session.run("del connection, Connection")
+    sent = json.dumps(fresh.session.model.requests[-1].body)
+    shown = "\n".join(json.dumps(one["content"]) for one in fresh.session.wire.seen)
+    kept = "\n".join(path.read_text("utf-8") for path in (fresh.session.folder / "vibe").rglob("*") if path.is_file())
+    assert [PHRASE in text for text in (sent, shown, kept)] == [False] * 3
+    for word in ("is", "was"):
+        assert f"it {word} [redacted: password, {len(PHRASE)} characters]" in sent
+    assert "[withheld: " not in sent
+
+
+@pytest.mark.requirement("permission.data.budgets")
+def test_a_password_is_redacted_after_four_frames_of_a_thousand_tokens_each(fresh: Field) -> None:
+    fresh.session.run(LOGS)
+    fresh.ask("%vibe look", say("Seen."))
+    _phrase_is_redacted(fresh)
+    fresh.session.run("del logs")
+
+
+@pytest.mark.requirement("permission.data.copies-forget")
+def test_a_password_is_redacted_after_code_in_a_copy_bound_25_000_others(fresh: Field) -> None:
+    code = "import pandas as pd\nframe = pd.DataFrame({'session_token': _tokens(25_000, 'frame')})\nlen(frame)"
+    fresh.ask("%vibe look", call("run_code", code=code), say("Seen."))
+    fresh.session.run("assert 'frame' not in globals()")  # it ran in a copy
+    fresh.session.model.requests.clear()
+    fresh.session.run("%vibe reset")
+    _phrase_is_redacted(fresh)
+
+
+@pytest.mark.requirement("permission.data.copies-forget")
+@pytest.mark.parametrize("word", ["DataFrame", "dragonfly"])
+def test_a_word_that_is_a_password_in_a_copy_is_left_alone_afterwards(fresh: Field, word: str) -> None:
+    code = f"password = '{word}'\nprint('in the copy', password)"
+    fresh.ask("%vibe look", call("run_code", code=code), say("Seen."))
+    fresh.session.run("assert 'password' not in globals()")  # it ran in a copy
+    assert "in the copy" in json.dumps(fresh.session.model.requests[-1].body)
+    fresh.session.model.requests.clear()
+    sentence = f"A {word} has wings."
+    code = f"print('A', '{word}', 'has wings.')"
+    fresh.ask("%vibe --yes=run_code do", call("run_code", code=code), say(f"{sentence} So it is."))
+    assert json.dumps(fresh.session.model.requests[-1].body["messages"][-1]).count(sentence) == 1
+    assert f"{sentence} So it is." in "\n".join(json.dumps(one["content"]) for one in fresh.session.wire.seen)

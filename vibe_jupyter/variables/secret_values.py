@@ -290,6 +290,10 @@ class _Search:
         """Names of secrets by the variable they are inside of."""
         self._cut: set[int] = set()
         """Variables that were not looked at whole."""
+        self._telling: set[int] = set()
+        """Classes whose objects have attributes of secret names, by identity."""
+        self._left_out: set[tuple[int, int]] = set()
+        """Variables, and classes of which not all objects inside them were looked at."""
         self.found: dict[tuple[Source, str], list[str]] = {}
         """Values by the name that may call them secret."""
         self.partly: set[str] = set()
@@ -305,7 +309,8 @@ class _Search:
 
     def names_of_more(self) -> set[str]:
         """Return names of secrets of which more values may be there."""
-        return self.partly.union(*(self._names_in.get(root, ()) for root in self._cut))
+        cut = self._cut | {root for root, cls in self._left_out if cls in self._telling}
+        return self.partly.union(*(self._names_in.get(root, ()) for root in cut))
 
     def _look_at(self, place: _Place) -> Iterable[_Place]:
         """Note a text of a secret name; return what is inside anything else."""
@@ -333,9 +338,12 @@ class _Search:
         self._names_in.setdefault(root, set()).add(name)
 
     def _leave_out(self, place: _Place) -> None:
-        """Note what there were no steps for; of objects of libraries, which lead to each other, nothing is."""
+        """Note what there were no steps for. Objects lead to each other: of those, only what is like one with a
+        secret is noted."""
         name, value, depth, source, root = place
-        if source != "objects" and id(type(value)) in _SIZED:
+        if id(type(value)) not in _SIZED:
+            self._left_out.add((root, id(type(value))))
+        elif source != "objects":
             self._cut.add(root)
             if depth == 0 and self._names_secret(name):
                 self.unseen.add(name)
@@ -365,6 +373,8 @@ class _Search:
         attributes: Any = _own_names(value)
         slots = list(_slots(value, bases))
         name, _, depth, _, root = place
+        if any(type(key) is str and self._names_secret(key) for key in (*attributes, *(key for key, _ in slots))):
+            self._telling.add(id(cls))
         place = (name, value, DEPTH_OF_OBJECTS if id(cls) in _OF_CODE else depth, "objects", root)
         return [*self._pairs(place, attributes.items, len(attributes)), *self._pairs(place, lambda: slots, len(slots))]
 
@@ -405,9 +415,10 @@ class _Search:
             items += _first(lambda: base.__reversed__(value), room // 2)
         elif count > room > 1 and base is tuple:
             items += _TUPLE_PART(value, slice(-(room // 2), None))
-        left_out = _NO_PARTS if self._names_secret(name) else _NO_ITEMS
         depth, source = depth + 1, _INSIDE[source]
-        return [(name, item, depth, source, root) for item in items if id(type(item)) not in left_out]
+        if self._names_secret(name) and (texts := [item for item in items if id(type(item)) in _TEXTS]):
+            self._note(source, name, list(map(_text, cast("list[str | bytes]", texts))), root)
+        return [(name, item, depth, source, root) for item in items if id(type(item)) not in _NO_ITEMS]
 
     def _room(self, place: _Place, count: int) -> int:
         """Take steps for so many values, and note a container of which not all are looked at."""
