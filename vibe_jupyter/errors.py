@@ -15,7 +15,10 @@
 The last two are shown as one line, without a traceback. Anything else that escapes is a bug and keeps its traceback.
 """
 
+import errno
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Literal
 
 ModelErrorKind = Literal[
@@ -126,3 +129,20 @@ class ModelError(VibeError):
         """The server's own words, shortened; never holds the key."""
         self.partial_text = partial_text
         """Answer text received before the failure; shown and marked, never sent again."""
+
+
+@contextmanager
+def open_files_named() -> Generator[None]:
+    """Name the limit on open files where the system refused one more.
+
+    Raises:
+        NotebookError: it did.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise NotebookError(
+            "Too many files are open. Close some, or raise the limit (ulimit -n) and restart; then try again."
+        ) from None

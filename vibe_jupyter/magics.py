@@ -14,7 +14,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from vibe_jupyter.commands.completion import Completion, TabSources, unregister_completion
 from vibe_jupyter.commands.registry import help_page, run_command
 from vibe_jupyter.context.read_ahead import ReadAhead
-from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
+from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError, open_files_named
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.options import Options, parse_line, whole_prompt
@@ -85,7 +85,7 @@ class VibeMagics(Magics):
             RunStopped: the user stopped it.
         """
         try:
-            with self._presses.owned():
+            with self._presses.owned(), open_files_named():
                 reply = self._prompt(prompt, options)
             self._presses.check()
             return reply
@@ -127,7 +127,8 @@ class VibeMagics(Magics):
                 return
             if cell is None:
                 options = _without_keep(options)
-            reply = self._prompt(prompt, options)
+            with open_files_named():
+                reply = self._prompt(prompt, options)
         except VibeError as error:
             print(f"vibe: {error}", file=sys.stderr)
             if keep_going:
@@ -205,7 +206,7 @@ class VibeMagics(Magics):
     def _is_command(self, line: str) -> bool:
         """Do a sub-command; False when the words are a prompt."""
         try:
-            with self._presses.raising():
+            with self._presses.raising(), open_files_named():
                 return self._run_command(line)
         except VibeError as error:
             print(f"vibe: {error}", file=sys.stderr)

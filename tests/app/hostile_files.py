@@ -14,10 +14,13 @@ SERVERS: Final = ".mcp.json"
 AGENTS: Final = "AGENTS.md"
 AGENT: Final = ".vibe/agents/one.toml"
 SKILL: Final = ".vibe/skills/one/SKILL.md"
+HOOKS: Final = ".vibe/hooks.toml"
+JSON_HOOKS: Final = ".vibe/hooks.json"
+CLAUDE: Final = ".claude/settings.json"
 FRONT: Final = "---\nname: one\ndescription: {0}\n---\nText.\n"
 PARTS: Final = 12_000  # of a dotted key
 NESTED: Final = 20_000  # levels of arrays or tables
-MANY: Final = 20_000  # files or folders
+MANY: Final = 6_000  # files or folders, more than are looked at
 DEEP: Final = 900  # folders in one another, as far as a path may be long
 
 
@@ -221,9 +224,47 @@ HOSTILE: Final[Mapping[str, Plant]] = {
     "skill is a pipe": pipe(SKILL),
     "tool is a pipe": pipe(".vibe/tools/one.py"),
     "prompt is a link to zeros": link(".vibe/prompts/one.md", "/dev/zero"),
-    "hooks with a key of many parts": text(".vibe/hooks.toml", ".".join(["a"] * PARTS) + " = 1\n"),
-    "hooks are a pipe": pipe(".vibe/hooks.toml"),
-    "hooks without end": sparse(".vibe/hooks.toml", 1 << 40),
+    "hooks with a key of many parts": text(HOOKS, ".".join(["a"] * PARTS) + " = 1\n"),
+    "hooks are a pipe": pipe(HOOKS),
+    "hooks are a link to zeros": link(HOOKS, "/dev/zero"),
+    "hooks without end": sparse(HOOKS, 1 << 40),
+    "hooks in JSON are a pipe": pipe(JSON_HOOKS),
+    "hooks in JSON without end": sparse(JSON_HOOKS, 1 << 40),
+    "many hooks": text(HOOKS, '[[hooks]]\nname = "a"\ntype = "pre_tool"\ncommand = "x"\n' * 1_200),
+    "many hooks in JSON": text(
+        JSON_HOOKS, '{"hooks": {"PreToolUse": [' + ",".join(['{"command": "x", "matcher": "y"}'] * 1_800) + "]}}"
+    ),
+    "hooks nested deep": text(JSON_HOOKS, '{"hooks": ' + "[" * 30_000 + "]" * 30_000 + "}"),
+    "hooks of tables nested deep": text(JSON_HOOKS, '{"hooks": ' + '{"Stop":' * 7_000 + "1" + "}" * 7_000 + "}"),
+    "hooks with many events that are not run": text(
+        JSON_HOOKS, '{"hooks": {' + ",".join(f'"a{n}": 1' for n in range(6_000)) + "}}"
+    ),
+    "hooks with many keys that are not run": text(
+        HOOKS,
+        '[[hooks]]\nname = "a"\ntype = "pre_tool"\ncommand = "x"\n' + LINES(f"a{n} = 1" for n in range(6_000)),
+    ),
+    "hooks with a long pattern": text(
+        HOOKS, '[[hooks]]\nname = "a"\ntype = "pre_tool"\ncommand = "x"\nmatch = "re:' + "[a-zé]" * 9_000 + '"\n'
+    ),
+    "hooks with a pattern nested deep": text(
+        JSON_HOOKS, '{"hooks": {"PreToolUse": [{"command": "x", "matcher": "' + "(?:" * 9_000 + ")" * 9_000 + '"}]}}'
+    ),
+    "hooks with a pattern that is counted too far": text(
+        JSON_HOOKS, '{"hooks": {"PreToolUse": [{"command": "x", "matcher": "a{99999999999}"}]}}'
+    ),
+    "hooks with a number of many digits": text(JSON_HOOKS, '{"hooks": ' + "9" * 60_000 + "}"),
+    "another agent's settings are a pipe": pipe(CLAUDE),
+    "another agent's settings are a link to zeros": link(CLAUDE, "/dev/zero"),
+    "another agent's settings without end": sparse(CLAUDE, 1 << 40),
+    "another agent's local settings are a pipe": pipe(".claude/settings.local.json"),
+    "another agent's folder is a pipe": pipe(".claude"),
+    "another agent's folder is a link": link(".claude", "/proc"),
+    "another agent's settings nested deep": text(CLAUDE, '{"a":' * 900 + "1" + "}" * 900),
+    "another agent's settings nested without end": text(CLAUDE, '{"a":' * 10_000 + "1" + "}" * 10_000),
+    "another agent's settings with many restrictions": text(
+        CLAUDE, '{"hooks": {"Stop": []}, ' + ",".join(f'"deny{n}": 1' for n in range(4_500)) + "}"
+    ),
+    "many keys that would restrict": text(CONFIG, LINES(f"deny{n} = 1" for n in range(5_000))),
     "variables are a pipe": pipe(".env"),
     "README is a pipe": pipe("README.md"),
     "repository is a pipe": pipe(".git"),

@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
+from threading import Event
 
+import psutil
 import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.app.hostile_files import HOSTILE
 from tests.kernel.matrix import INSTALLED
 from tests.tiers import further
-from vibe_jupyter.testing import say
+from vibe_jupyter.testing import hold, say
 
 pytestmark = [pytest.mark.xdist_group("app"), pytest.mark.attack("untrusted folders")]
 
@@ -25,6 +27,8 @@ SAMPLE = (
     "deep folders",
 )
 """What `make test` tries."""
+WORST = ("many servers", "400 agents of many lines", "key of 12,000 parts")
+"""What takes the longest to read, as far as it is read."""
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +45,32 @@ def cost_of_prompt(session: Session) -> float:
     began = float(session.run(SPENT).text)
     session.run("%vibe hi")
     return float(session.run(SPENT).text) - began
+
+
+@pytest.mark.requirement("config.trust.interrupt")
+@pytest.mark.parametrize("name", [WORST[0], *map(further, WORST[1:])])
+def test_an_interrupt_while_hostile_files_are_read_ends_the_prompt(kernel: Session, name: str) -> None:
+    process = psutil.Process(int(kernel.run("import os; print(os.getpid())").text))
+    there, never = set(kernel.folder.iterdir()), Event()
+    HOSTILE[name](kernel.folder)
+    try:
+        kernel.run("%vibe reset")
+        kernel.model.will_reply(hold(never))
+        request = kernel.wire.send("print('begun', flush=True)\n%vibe hi", allow_stdin=False)
+        kernel.wire.until_printed(request, "begun")
+        kernel.wire.interrupt()
+        began = cpu_of(process)
+        assert "RunStopped" in kernel.wire.cell(request).error
+        assert cpu_of(process) - began < MOST
+    finally:
+        never.set()
+        for path in set(kernel.folder.iterdir()) - there:
+            remove(path)
+
+
+def cpu_of(process: psutil.Process) -> float:
+    """Seconds of CPU of a kernel and of the programs that it started and that ended."""
+    return sum(process.cpu_times()[:4])
 
 
 @pytest.mark.requirement("config.trust.stall")

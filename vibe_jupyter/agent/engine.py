@@ -13,6 +13,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
+from vibe_jupyter.agent.process_needs import check_open_files, check_own_threads
 from vibe_jupyter.import_guard import work_for_us
 
 T = TypeVar("T")
@@ -38,6 +39,12 @@ class Engine:
     """Owns the loop on which HTTP, file tools and the agent run. Nothing on it may touch the shell or print."""
 
     def __init__(self) -> None:
+        """
+        Raises:
+            NotebookError: a library has replaced what it needs of Python, or too many files are open.
+        """
+        check_own_threads()
+        check_open_files()
         self._loop = _new_loop()
         use_own_threads(self._loop)
         self._loop.set_exception_handler(_log_failure)
@@ -82,16 +89,27 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 if sys.platform != "win32":
+    from vibe_jupyter.agent.child_exits import ChildExits
+
+    _CHILD_EXITS: Final = ChildExits()
 
     class _EngineLoop(asyncio.SelectorEventLoop):
-        """Starts programs also under a policy that watches no children, such as uvloop's (before Python 3.14)."""
+        """Starts programs also where the user's code has stopped watching children.
 
-        async def subprocess_exec(self, *args: Any, **more: Any) -> Any:
+        A policy may watch none, such as uvloop's (before Python 3.14), and SIGCHLD may be ignored.
+        """
+
+        async def subprocess_exec(self, protocol_factory: Any, *args: Any, **more: Any) -> Any:
             if sys.version_info < (3, 14):
                 policy: Any = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated]
                 if not isinstance(policy, asyncio.DefaultEventLoopPolicy):
                     _let_watch_children(policy)
-            return await super().subprocess_exec(*args, **more)
+            protocol_factory, give_up = _CHILD_EXITS.keep_for(protocol_factory)
+            try:
+                return await super().subprocess_exec(protocol_factory, *args, **more)
+            except BaseException:
+                give_up()
+                raise
 
     def _let_watch_children(policy: Any) -> None:
         """Give a policy what it lacks; the loops that it makes do without."""

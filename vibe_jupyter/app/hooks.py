@@ -5,17 +5,16 @@ unattended run stops, as it does for a key that would narrow and is not understo
 """
 
 import json
-import os
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from vibe_jupyter import config
 from vibe_jupyter.config.narrowing import UnheededKey, unheeded_claude_keys
 from vibe_jupyter.config.tables import matches_pattern
-from vibe_jupyter.config.toml_file import parse_toml
+from vibe_jupyter.config.toml_file import DEEPEST, parse_toml
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.plain_file import read_plain_file
 from vibe_jupyter.hooks.definition import Hook
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -224,18 +223,28 @@ def _parse(path: Path, content: bytes) -> Mapping[str, Any]:
             parsed = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{path} is not JSON: {error}. Fix it, then try again.") from None
+        if _is_nested_deep(parsed):
+            raise ConfigError(f"{path} is nested too deeply to be read. Fix it, then try again.")
     if not isinstance(parsed, dict):
         raise ConfigError(f"{path}: expected a table with hooks. Fix it, then try again.")
     return cast("dict[str, Any]", parsed)
 
 
+def _is_nested_deep(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [inner for one in level if isinstance(one, dict | list) for inner in _inside(cast("list[Any]", one))]
+    return bool(level)
+
+
+def _inside(container: Mapping[str, Any] | list[Any]) -> Iterable[Any]:
+    return container.values() if isinstance(container, Mapping) else container
+
+
 def _own_file(path: Path) -> bytes | None:
     """The content of a file of the user's; None where there is none."""
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path} is not a regular file. Replace it with one, then try again.")
-            return file.read(FILE_LIMIT + 1)
+        return read_plain_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

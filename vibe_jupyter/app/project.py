@@ -369,14 +369,20 @@ class ProjectFolder:
         """Read everything that would be loaded; load nothing.
 
         Raises:
-            ConfigError: the decisions cannot be read.
+            ConfigError: the decisions cannot be read, or the folder cannot be looked into.
         """
         environ = dict(self._environ)
         kept = self._looks.standing(environ)
         if kept is not None:
             return kept
         named = self._named_paths
-        stamps, _ = stamp_folder(self.folder, named)
+        try:
+            stamps, _ = stamp_folder(self.folder, named)
+        except PermissionError as error:
+            raise ConfigError(
+                f"The working folder {self.folder} cannot be looked into: {error.strerror}. Change to another, or have "
+                "its rights changed, then try again."
+            ) from error
         look = self._looks.get([*stamps, self._trusted_folders().stamp()], environ, self._look_again)
         if self._named_paths != named:  # of which there is no stamp
             self._looks = ReadCache[FolderLook]()

@@ -4,6 +4,7 @@ import argparse
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Final, cast
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     defer_address_grammar()
     _open_missing_streams()
+    _hear_children()
     stdout: object = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
         # A character that the terminal's encoding does not have, or half of one, ends no run.
@@ -67,6 +69,12 @@ def _open_missing_streams() -> None:
         if getattr(sys, name) is None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free: this one
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def _hear_children() -> None:
+    """Undo that SIGCHLD is ignored, as a program inherits it: nobody would learn how those that it starts end."""
+    if hasattr(signal, "SIGCHLD") and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _argument_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

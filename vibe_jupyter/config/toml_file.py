@@ -130,10 +130,13 @@ class SettingNode(NamedTuple):
         """What lies at the end of a path, or as far along it as there is something; other steps are passed over."""
         node = self
         for step in steps:
-            if isinstance(step, int) and step < len(node.items):
-                node = node.items[step]
-            elif isinstance(step, str) and step in node.table:
-                node = node.table[step]
+            # Not by `items` and `table`, which go through all of them: an untrusted file may have thousands.
+            inner: object = None
+            if isinstance(step, int) and isinstance(node.value, list) and step < len(node.value):
+                inner = node.value[step]
+            elif isinstance(step, str) and isinstance(node.value, dict):
+                inner = node.value.get(step)
+            node = inner if isinstance(inner, SettingNode) else node
         return node
 
     def leaves(self, path: "tuple[Step, ...]" = ()) -> "Iterator[tuple[tuple[Step, ...], SettingNode]]":

@@ -17,6 +17,7 @@ HookForm = Literal["vibe", "claude"]
 REGEX: Final = "re:"
 DEFAULT_TIMEOUT: Final = 60.0  # seconds
 LONGEST_TIMEOUT: Final = 600.0  # seconds
+LONGEST_MATCHER: Final = 2_000  # characters
 MAIN_AGENT: Final = "main"
 """Matches the agent that took the prompt, whatever its name."""
 _SHOWN_NAME: Final = 60  # characters
@@ -88,6 +89,8 @@ def matches(pattern: str, name: str, form: HookForm) -> bool:
 
 def check_matcher(pattern: str, form: HookForm) -> str:
     """Return what is wrong with a matcher, or "" if nothing is."""
+    if len(pattern) > LONGEST_MATCHER:
+        return f"it has {len(pattern):,} characters; at most {LONGEST_MATCHER:,} are read"
     expression = pattern.removeprefix(REGEX)
     if form == "vibe" and expression == pattern:
         return ""
@@ -95,6 +98,8 @@ def check_matcher(pattern: str, form: HookForm) -> str:
         re.compile("" if pattern == "*" else expression)
     except re.error as error:
         return f"{pattern!r} is not a regular expression: {error}"
+    except (OverflowError, RecursionError):
+        return "it is counted too far, or nested too deeply, for a regular expression"
     return ""
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.plain_file import read_plain_file
 from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ class GrantStore:
             from vibe_jupyter.permissions.kept_files import GrantFile  # noqa: PLC0415 - few projects have one
 
         try:
-            with open(self.path, "rb") as file:
-                return self._check_file(file.read(FILE_LIMIT + 1))
+            return self._check_file(read_plain_file(self.path, FILE_LIMIT))
         except FileNotFoundError:
             return GrantFile(project=str(self.project))
         except OSError as error:
@@ -114,8 +114,8 @@ class GrantStore:
                 f"{self.path} does not hold the permissions of a project. Fix or delete it; until then nothing "
                 "kept there is allowed."
             ) from error
-        if len(raw) > FILE_LIMIT or kept.project != str(self.project):
-            raise ConfigError(f"{self.path} belongs to another project or is too large. Delete it.")
+        if kept.project != str(self.project):
+            raise ConfigError(f"{self.path} belongs to another project. Delete it.")
         return kept
 
 

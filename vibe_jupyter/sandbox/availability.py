@@ -42,6 +42,7 @@ try:
     lay_over(sys.argv[1], (hidden,))
 except OSError as error:
     sys.exit(error.strerror or str(error))
+print("laid over")
 """
 _TRY_SECONDS: Final = 20
 """In which a process starts and ends, on a busy machine."""
@@ -82,7 +83,8 @@ def overlay_refusal() -> str:
             )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it could not be tried: {error}"
-    return "" if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["it ended"])[-1]
+    # Where the user's code ignores SIGCHLD, every exit code is 0.
+    return "" if tried.stdout.strip() == "laid over" else (tried.stderr.strip().splitlines() or ["it ended"])[-1]
 
 
 def process_refusal() -> str:
