@@ -44,6 +44,8 @@ KEPT_CHARACTERS: Final = 32_000_000
 """Characters remembered of each source."""
 STEPS: Final = 50_000
 """Steps of one search: a value is one, to open a container `OPENING`."""
+OBJECT_STEPS: Final = 10_000
+"""Of these, for objects: one of a library leads to all of its program."""
 OPENING: Final = 10
 """Steps."""
 ITEMS: Final = 10_000
@@ -151,8 +153,10 @@ class SecretValues:
                 (named if self._names_secret(name) else others).append((name, value, "variables"))
         named.extend((name, value, "containers") for name, value in _locals_of_last_error())
         search = _Search(self._names_secret)
-        small = [one for one in others if not _is_large(one[1])]  # settings, before data takes the steps
-        large = [one for one in others if _is_large(one[1])]
+        small: list[tuple[str, object, Source]] = []  # settings, before data takes the steps
+        large: list[tuple[str, object, Source]] = []
+        for one in others:
+            (large if _is_large(one[1]) else small).append(one)
         places: list[_Place] = [
             (name, value, 0, source, at) for at, (name, value, source) in enumerate((*named, *small, *large))
         ]
@@ -250,7 +254,8 @@ class _Memory:
             if value in names:
                 continue
             if not self._has_room(source, value) and not self._make_room(source, value, search):
-                self._note_partly(name, [value])
+                if source != "objects":
+                    self._note_partly(name, [value])
                 if source != "variables":
                     continue  # what is bound to a name itself is always known
             names[value] = name
@@ -268,7 +273,9 @@ class _Memory:
         now = set(chain.from_iterable(values for (of, _), values in search.found.items() if of == source))
         old = sorted((one for one in names if one not in now), key=lambda one: self._seen.get((source, names[one]), 0))
         for one in old[: len(names) // 4 + 1]:
-            self._note_partly(names.pop(one), [one])
+            name = names.pop(one)
+            if source != "objects":
+                self._note_partly(name, [one])
             self._characters[source] -= len(one)
         return self._has_room(source, value)
 
@@ -285,15 +292,16 @@ class _Search:
         self._frames = _loaded(_LIBRARIES, ("DataFrame", "Series"))
         self._arrays = _loaded(("numpy", "pandas"), ("ndarray", "Index"))
         self.steps = STEPS
+        self._object_steps = OBJECT_STEPS
         self._visited: set[int] = set()
         self._names_in: dict[int, set[str]] = {}
         """Names of secrets by the variable they are inside of."""
         self._cut: set[int] = set()
         """Variables that were not looked at whole."""
         self._telling: set[int] = set()
-        """Classes whose objects have attributes of secret names, by identity."""
+        """Classes whose objects have attributes of secret names, by identity; of objects in the user's containers."""
         self._left_out: set[tuple[int, int]] = set()
-        """Variables, and classes of which not all objects inside them were looked at."""
+        """Variables, and classes of which not all objects in their containers were looked at."""
         self.found: dict[tuple[Source, str], list[str]] = {}
         """Values by the name that may call them secret."""
         self.partly: set[str] = set()
@@ -308,7 +316,11 @@ class _Search:
             level = [inner for place in level for inner in self._look_at(place)]
 
     def names_of_more(self) -> set[str]:
-        """Return names of secrets of which more values may be there."""
+        """Return names of secrets of which more values may be there.
+
+        Objects count where a container of the user's holds them. Their attributes lead to all of a library's, and to
+        the interpreter's own.
+        """
         cut = self._cut | {root for root, cls in self._left_out if cls in self._telling}
         return self.partly.union(*(self._names_in.get(root, ()) for root in cut))
 
@@ -325,6 +337,10 @@ class _Search:
         if self.steps <= 0:
             self._leave_out(place)
             return ()
+        if place[3] == "objects":
+            if self._object_steps <= 0:
+                return ()
+            self._object_steps -= OPENING
         self._visited.add(id(value))
         self.steps -= OPENING
         if cls == _LIST:  # most of them
@@ -335,15 +351,17 @@ class _Search:
 
     def _note(self, source: Source, name: str, values: list[str], root: int) -> None:
         self.found.setdefault((source, name), []).extend(values)
-        self._names_in.setdefault(root, set()).add(name)
+        if source != "objects":
+            self._names_in.setdefault(root, set()).add(name)
 
     def _leave_out(self, place: _Place) -> None:
-        """Note what there were no steps for. Objects lead to each other: of those, only what is like one with a
-        secret is noted."""
+        """Note what there were no steps for, unless it is an object's."""
         name, value, depth, source, root = place
+        if source == "objects":
+            return
         if id(type(value)) not in _SIZED:
             self._left_out.add((root, id(type(value))))
-        elif source != "objects":
+        else:
             self._cut.add(root)
             if depth == 0 and self._names_secret(name):
                 self.unseen.add(name)
@@ -372,9 +390,13 @@ class _Search:
             return ()
         attributes: Any = _own_names(value)
         slots = list(_slots(value, bases))
-        name, _, depth, _, root = place
-        if any(type(key) is str and self._names_secret(key) for key in (*attributes, *(key for key, _ in slots))):
+        name, _, depth, source, root = place
+        telling = [
+            key for key in (*attributes, *(key for key, _ in slots)) if type(key) is str and self._names_secret(key)
+        ]
+        if telling and source != "objects":
             self._telling.add(id(cls))
+            self._names_in.setdefault(root, set()).update(telling)
         place = (name, value, DEPTH_OF_OBJECTS if id(cls) in _OF_CODE else depth, "objects", root)
         return [*self._pairs(place, attributes.items, len(attributes)), *self._pairs(place, lambda: slots, len(slots))]
 
