@@ -90,18 +90,15 @@ def run(folder: Path, *options: str) -> list[str]:
 
 @pytest.mark.parametrize("workers", [("-n", "2"), further(())])
 def test_each_attempt_has_one_verdict_and_what_has_none_fails_the_run(folder: Path, workers: tuple[str, ...]) -> None:
-    assert (
-        run(folder, "-m", "attack", *workers)[-8:]
-        == [
-            "paths: 253 tried, 253 held, 0 got through",
-            "gateway: 5 tried, 3 held, 2 got through",
-            "arming: 0 tried, 0 held, 0 got through",
-            "  without a verdict, their setup failed: 1",
-            "  left out: 1, because no page here",
-            "attacks: 258 tried, 256 held, 2 got through",
-            "failed",
-        ][-8:]
-    )
+    assert run(folder, "-m", "attack", *workers)[-7:] == [
+        "paths: 253 tried, 253 held, 0 got through",
+        "gateway: 5 tried, 3 held, 2 got through",
+        "arming: 0 tried, 0 held, 0 got through",
+        "  without a verdict, their setup failed: 1",
+        "  left out: 1, because no page here",
+        "attacks: 258 tried, 256 held, 2 got through",
+        "failed",
+    ]
 
 
 def test_a_run_of_what_holds_passes(folder: Path) -> None:
