@@ -122,3 +122,15 @@ test("a doubt that passes takes nothing from a card that had settled", () => {
   arming.see("clear", START + SETTLE + PASSING - 1);
   assert.equal(arming.readiness(START + SETTLE + PASSING - 1), "armed");
 });
+
+test("after a focus that nobody asked for, a key must begin once it has settled again; a pointer need not wait", () => {
+  const arming = shown();
+  const strayed = START + 10 * SETTLE;
+  arming.leadAstray(strayed);
+  assert.equal(arming.readiness(strayed), "settling");
+  assert.equal(arming.accepts(key(strayed - 1)), false);
+  assert.equal(arming.accepts(key(strayed + SETTLE - 1)), false);
+  assert.equal(arming.accepts(click(strayed + 1)), true);
+  assert.equal(arming.readiness(strayed + SETTLE), "armed");
+  assert.equal(arming.accepts(key(strayed + SETTLE)), true);
+});

@@ -4,25 +4,35 @@ import { afterEach, beforeEach, test } from "node:test";
 import { Presses } from "../src/run-view/presses";
 
 /** An event as a browser makes it, of the fields that count here. */
-class PageEvent extends Event {
-  constructor(type: string, fields: object) {
-    super(type);
-    for (const [name, value] of Object.entries(fields)) {
-      Object.defineProperty(this, name, { value });
-    }
+class PageEvent {
+  constructor(readonly type: string, fields: object) {
+    Object.assign(this, { isTrusted: true }, fields);
   }
 }
 
 class KeyPress extends PageEvent {}
 
+/** A window whose events may be those of a person: a real event that a script dispatches never is trusted. */
+class PageWindow {
+  readonly #heard: [string, (event: PageEvent) => void, AbortSignal][] = [];
+
+  addEventListener(type: string, told: (event: PageEvent) => void, { signal }: { signal: AbortSignal }): void {
+    this.#heard.push([type, told, signal]);
+  }
+
+  happens(event: PageEvent): void {
+    this.#heard.filter(([type, , { aborted }]) => type === event.type && !aborted).forEach(([, told]) => { told(event); });
+  }
+}
+
 const globals = globalThis as unknown as Record<string, unknown>;
-let page: EventTarget;
+let page: PageWindow;
 let frees: number[];
 let gone: AbortController;
 let presses: Presses;
 
 beforeEach(() => {
-  page = globals["window"] = new EventTarget();
+  page = globals["window"] = new PageWindow();
   globals["KeyboardEvent"] = KeyPress;
   frees = [];
   gone = new AbortController();
@@ -30,8 +40,8 @@ beforeEach(() => {
 });
 afterEach(() => { gone.abort(); });
 
-const happens = (type: string, timeStamp: number, fields: object = {}): boolean =>
-  page.dispatchEvent(new PageEvent(type, { timeStamp, ...fields }));
+const happens = (type: string, timeStamp: number, fields: object = {}): void =>
+  page.happens(new PageEvent(type, { timeStamp, ...fields }));
 const click = (timeStamp: number, detail: number): MouseEvent =>
   new PageEvent("click", { timeStamp, detail }) as unknown as MouseEvent;
 const box = { getBoundingClientRect: () => ({ left: 0, right: 10, top: 0, bottom: 10 }) } as Element;
@@ -52,6 +62,20 @@ test("a key that was released begins no later click", async () => {
   happens("keyup", 200, { key: " " });
   await new Promise((resolve) => setTimeout(resolve));
   assert.deepEqual(presses.of(click(900, 0)), { began: 900, byKey: true });
+});
+
+test("a repeat of a key that nobody heard go down began long ago", () => {
+  happens("keydown", 600, { key: "Enter", repeat: true });
+  assert.deepEqual(presses.of(click(900, 0)), { began: -Infinity, byKey: true });
+});
+
+test("what a script makes is no press: it neither lifts a key that is held nor frees the pointer", async () => {
+  happens("keydown", 100, { key: "Enter", repeat: false });
+  happens("keyup", 200, { key: "Enter", isTrusted: false });
+  happens("pointerup", 200, { pointerType: "mouse", isTrusted: false });
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.deepEqual(presses.of(click(900, 0)), { began: 100, byKey: true });
+  assert.deepEqual(frees, []);
 });
 
 test("a key that presses no button begins none", () => {

@@ -333,6 +333,7 @@ def test_enter_does_nothing_on_a_card_of_high_risk_and_space_on_its_red_button_r
         place.focus()
         page.keyboard.press("Enter")
     assert stage.heard() == []
+    expect(card).to_have_attribute("data-readiness", "armed")
     page.keyboard.press("Space")
     expect(card).to_have_attribute("data-sent", "")
     (said,) = stage.heard()

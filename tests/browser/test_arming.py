@@ -113,7 +113,7 @@ def test_the_keyboard_needs_no_pointer(stage: Stage, card: Locator) -> None:
     stage.show([*begin(), asked("print(2)", approval_id="a2")])
     expect(card).to_have_attribute("data-vibe-approval", "a2")
     expect(card).to_have_attribute(READY, "resting")
-    card.focus()
+    stage.lab.page.keyboard.press("F8")
     stage.lab.page.keyboard.press("Enter")
     assert decisions(stage) == ["approve"]
 

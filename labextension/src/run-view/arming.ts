@@ -28,7 +28,7 @@ export type Readiness =
   | "hidden"
   /** The end of what would run was never in sight. */
   | "unread"
-  /** In clear sight for less than `SETTLE`. */
+  /** In clear sight, or with a focus that nobody asked for, for less than `SETTLE`. */
   | "settling"
   /** In doubtful sight for less than `LOOK_CLOSELY`. */
   | "doubtful"
@@ -46,6 +46,7 @@ export class Arming {
   #clearSince: number | null = null;
   #isRead = false;
   #freedAt: number | null;
+  #ledAstray = -Infinity;
 
   /** @param isUnderPointer whether the pointer is over the card as it appears. */
   constructor(isUnderPointer: boolean) {
@@ -78,6 +79,11 @@ export class Arming {
     this.#freedAt ??= now;
   }
 
+  /** Something other than the person moved the focus to it: a key that is on its way was meant for something else. */
+  leadAstray(now: number): void {
+    this.#ledAstray = now;
+  }
+
   /** The end of what would run was in sight. */
   read(): void {
     this.#isRead = true;
@@ -93,17 +99,25 @@ export class Arming {
     if (now < this.armedAt) {
       return this.#clearSince === null ? "doubtful" : "settling";
     }
+    if (now < this.keysArmedAt) {
+      return "settling";
+    }
     return this.#freedAt === null ? "resting" : "armed";
   }
 
   /** Whether a press that ends now approves: all must have been well when it began. */
   accepts({ began, byKey }: Press): boolean {
     const wasFree = byKey || (this.#freedAt !== null && began > this.#freedAt);
-    return this.#isRead && began >= this.armedAt && wasFree;
+    return this.#isRead && began >= (byKey ? this.keysArmedAt : this.armedAt) && wasFree;
   }
 
   /** When it has been in sight for long enough; never while it is not. */
   get armedAt(): number {
     return Math.min((this.#doubtSince ?? Infinity) + LOOK_CLOSELY, (this.#clearSince ?? Infinity) + SETTLE);
+  }
+
+  /** The same for keys, which go where the focus is. */
+  get keysArmedAt(): number {
+    return Math.max(this.armedAt, this.#ledAstray + SETTLE);
   }
 }

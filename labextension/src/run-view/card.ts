@@ -1,5 +1,5 @@
 import type { Command } from "../contract";
-import { focusedIn } from "./focus";
+import { focusedIn, giveFocus } from "./focus";
 
 const MIN_EDITOR = 3; // lines
 const MAX_EDITOR = 20; // lines; more scroll
@@ -27,11 +27,16 @@ export class Card {
     return this.element.dataset.risk === "high";
   }
 
-  /** Where the keyboard begins: at the way out, where the way on weighs much. */
+  /** Give it the focus for a press on another card. */
   focus(): void {
-    const start = this.isHighRisk ? this.button("deny") : this.element.querySelector<HTMLElement>(".vibe-question:not([hidden]) input");
-    (start ?? this.element).focus();
+    giveFocus(this.start);
     this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Where the keyboard begins: at the way out, where the way on weighs much. */
+  get start(): HTMLElement {
+    const start = this.isHighRisk ? this.button("deny") : this.element.querySelector<HTMLElement>(".vibe-question:not([hidden]) input");
+    return start ?? this.element;
   }
 
   approval(remember: "once" | "session" | "project"): Command {
@@ -50,7 +55,7 @@ export class Card {
     }
     const opening = editor.hasAttribute("hidden");
     this.#swapEditor(editor, opening);
-    (opening ? editor : this.element).focus({ preventScroll: true });
+    giveFocus(opening ? editor : this.element, { preventScroll: true });
   }
 
   #swapEditor(editor: HTMLTextAreaElement, opening: boolean): void {
@@ -91,7 +96,7 @@ export class Card {
   /** As `toggleEditor`, but an edit that is open already is only gone back to, never thrown away. */
   openEditor(): void {
     if (this.#editor?.hasAttribute("hidden") === false) {
-      this.#editor.focus({ preventScroll: true });
+      giveFocus(this.#editor, { preventScroll: true });
     } else {
       this.toggleEditor();
     }
@@ -108,20 +113,20 @@ export class Card {
   openDenial(): void {
     this.#denial?.removeAttribute("hidden");
     this.#footer?.setAttribute("hidden", "");
-    this.#denyMessage?.focus({ preventScroll: true });
+    giveFocus(this.#denyMessage, { preventScroll: true });
   }
 
   /** Fold the menu of longer permissions. */
   closeMenu(): void {
     const menu = this.element.querySelector<HTMLDetailsElement>(".vibe-menu");
     menu?.removeAttribute("open");
-    menu?.querySelector("summary")?.focus({ preventScroll: true });
+    giveFocus(menu?.querySelector("summary"), { preventScroll: true });
   }
 
   closeDenial(): void {
     this.#denial?.setAttribute("hidden", "");
     this.#footer?.removeAttribute("hidden");
-    (this.isHighRisk ? this.button("deny") : this.element)?.focus({ preventScroll: true });
+    giveFocus(this.isHighRisk ? this.button("deny") : this.element, { preventScroll: true });
   }
 
   /** One decision: nothing can be pressed any more, until the kernel takes the card away. */

@@ -1,7 +1,7 @@
 import { Card } from "./card";
 import { say } from "./announcer";
 import { stillGoing } from "./clock";
-import { focusFoot, focusedIn, tellCards } from "./focus";
+import { focusFoot, focusedIn, giveFocus, tellCards } from "./focus";
 import { WAITING, type Gate } from "./gate";
 import type { Command } from "../contract";
 
@@ -137,7 +137,7 @@ export class Controls {
         card.closeDenial();
         break;
       case "leave-editor":
-        card.element.focus({ preventScroll: true });
+        giveFocus(card.element, { preventScroll: true });
         break;
     }
   }
@@ -233,7 +233,7 @@ function actionOf(key: string, target: Element): string | null {
     return "close-menu";
   }
   if (key === "Enter") {
-    return target.matches("button:not(.vibe-primary), summary") ? null : "approve";
+    return target.matches("button:not(.vibe-primary), summary, input, textarea") ? null : "approve";
   }
   return key === "Escape" ? "deny" : key === "e" || key === "E" ? "open-editor" : null;
 }

@@ -5,6 +5,22 @@ export function focusedIn(root: HTMLElement): Element | null {
   return root.contains(focused) ? focused : null;
 }
 
+let given: Element | null = null;
+
+/** Move the focus as the person's own press asks. A script of the page moves it without this, and `Leads` tells them apart. */
+export function giveFocus(element: HTMLElement | null | undefined, options?: FocusOptions): void {
+  given = element ?? null;
+  element?.focus(options);
+  given = null;
+}
+
+/** Whether it is being given the focus; only the first move there counts. */
+export function takeGiven(element: Element): boolean {
+  const isGiven = given === element;
+  given = isGiven ? null : given;
+  return isGiven;
+}
+
 /** Tell the extension, where it is there, that other cards wait now. */
 export function tellCards(): void {
   document.dispatchEvent(new CustomEvent("vibe-cards"));
@@ -17,7 +33,7 @@ export function focusFoot(root: HTMLElement): void {
     foot.tabIndex = -1;
     foot.setAttribute("role", "group");
     foot.setAttribute("aria-label", "State of the run");
-    foot.focus({ preventScroll: true });
+    giveFocus(foot, { preventScroll: true });
   }
 }
 

@@ -1,6 +1,7 @@
 import { say } from "./announcer";
 import { Arming, type Readiness } from "./arming";
 import { focusedIn } from "./focus";
+import { Leads } from "./leads";
 import { Presses } from "./presses";
 import { isOnTop, Sights } from "./sight";
 
@@ -40,6 +41,10 @@ export class Gate {
     this.#sights = new Sights(() => { this.#showAll(); }, gone);
     this.#presses = new Presses((now) => {
       this.#cards.forEach(({ arming }) => { arming.free(now); });
+      this.#showAll();
+    }, gone);
+    new Leads(root, (now) => {
+      this.#cards.forEach(({ arming }) => { arming.leadAstray(now); });
       this.#showAll();
     }, gone);
     const options = { capture: true, passive: true, signal: gone };
@@ -140,7 +145,7 @@ export class Gate {
     const readiness = arming.readiness(now);
     clearTimeout(guarded.timer);
     if (readiness === "settling" || readiness === "doubtful") {
-      guarded.timer = setTimeout(() => { this.#show(card, guarded); }, arming.armedAt - now);
+      guarded.timer = setTimeout(() => { this.#show(card, guarded); }, arming.keysArmedAt - now);
     }
     if (card.dataset.readiness !== readiness) {
       card.dataset.readiness = readiness;

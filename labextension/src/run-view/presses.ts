@@ -2,7 +2,10 @@ import type { Press } from "./arming";
 
 const pressKeys = new Set(["Enter", " "]);
 
-/** When what is held now went down, and when the pointer is free of what it did before. Hears the whole page. */
+/**
+ * When what is held now went down, and when the pointer is free of what it did before. Hears the whole page, and nothing
+ * that a script made.
+ */
 export class Presses {
   #pointerBegan: number | null = null;
   #keyBegan: number | null = null;
@@ -11,32 +14,40 @@ export class Presses {
 
   /** @param gone aborted when the view is removed. */
   constructor(onFree: (now: number) => void, gone: AbortSignal) {
-    const options = { capture: true, passive: true, signal: gone };
-    window.addEventListener("pointermove", (event) => {
+    const hear = <K extends "pointermove" | "pointerup" | "pointerdown" | "keydown" | "keyup">(
+      type: K, told: (event: WindowEventMap[K]) => void,
+    ): void => {
+      window.addEventListener(type, (event) => {
+        if (event.isTrusted) {
+          told(event);
+        }
+      }, { capture: true, passive: true, signal: gone });
+    };
+    hear("pointermove", (event) => {
       if (this.#moves(event)) {
         onFree(event.timeStamp);
       }
-    }, options);
-    window.addEventListener("pointerup", ({ timeStamp, pointerType }) => {
+    });
+    hear("pointerup", ({ timeStamp, pointerType }) => {
       if (pointerType === "touch") {
         this.#last = "lifted";
       }
       onFree(timeStamp);
-    }, options);
-    window.addEventListener("pointerdown", (event) => {
+    });
+    hear("pointerdown", (event) => {
       this.#moves(event);
       this.#pointerBegan = event.timeStamp;
-    }, options);
-    window.addEventListener("keydown", ({ key, repeat, timeStamp }) => {
-      if (pressKeys.has(key) && !repeat) {
-        this.#keyBegan = timeStamp;
+    });
+    hear("keydown", ({ key, repeat, timeStamp }) => {
+      if (pressKeys.has(key)) {
+        this.#keyBegan = repeat ? this.#keyBegan ?? -Infinity : timeStamp; // a repeat alone began who knows when
       }
-    }, options);
-    window.addEventListener("keyup", ({ key }) => {
+    });
+    hear("keyup", ({ key }) => {
       if (pressKeys.has(key)) {
         setTimeout(() => { this.#keyBegan = null; }); // the click of a key comes after it
       }
-    }, options);
+    });
   }
 
   /** The press that this event ends. A click without one comes from assistive technology, all at once. */

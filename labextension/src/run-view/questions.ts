@@ -1,4 +1,4 @@
-import { focusFoot, focusedIn } from "./focus";
+import { focusFoot, focusedIn, giveFocus } from "./focus";
 import type { Gate } from "./gate";
 import type { Answered, Command } from "../contract";
 
@@ -77,7 +77,7 @@ export class Questions {
     } else if (plain && target.matches("[role=tab]") && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
       event.preventDefault();
       this.#turn(card, shownPlace(card) + (event.key === "ArrowRight" ? 1 : -1));
-      card.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
+      giveFocus(card.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]'));
     }
     event.stopPropagation(); // nothing that is typed here is a shortcut of the page
   }
@@ -88,7 +88,7 @@ export class Questions {
     } else if (action === "skip") {
       this.#decide(card, null);
     } else if (action === "leave") {
-      card.focus({ preventScroll: true });
+      giveFocus(card, { preventScroll: true });
     } else {
       choose(card, action);
     }
@@ -150,7 +150,7 @@ export function questionAction(key: string, target: Pick<Element, "matches">): Q
 function choose(card: HTMLElement, place: number): void {
   const choices = panelsOf(card)[shownPlace(card)]?.querySelectorAll<HTMLInputElement>(".vibe-choice, .vibe-own-words");
   const choice = choices?.[place - 1];
-  choice?.focus({ preventScroll: true });
+  giveFocus(choice, { preventScroll: true });
   if (choice?.matches(".vibe-choice")) {
     choice.click();
   }
@@ -186,7 +186,7 @@ function turnTo(card: HTMLElement, place: number, withFocus = false): void {
   card.querySelector('[data-vibe-action="next"]')?.toggleAttribute("hidden", isLast);
   card.querySelector('[data-vibe-action="answer"]')?.toggleAttribute("hidden", !isLast);
   if (withFocus) {
-    panels[wanted]?.querySelector<HTMLElement>("input")?.focus({ preventScroll: true });
+    giveFocus(panels[wanted]?.querySelector<HTMLElement>("input"), { preventScroll: true });
   }
 }
 

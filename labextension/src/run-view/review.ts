@@ -1,4 +1,4 @@
-import { focusFoot, focusedIn } from "./focus";
+import { focusFoot, focusedIn, giveFocus } from "./focus";
 import type { Gate } from "./gate";
 import type { Command } from "../contract";
 
@@ -69,14 +69,14 @@ export class Reviews {
         break;
       case "reject":
         line?.removeAttribute("hidden");
-        words?.focus({ preventScroll: true });
+        giveFocus(words, { preventScroll: true });
         break;
       case "reject-now":
         this.#decide(card, () => false, words?.value.trim());
         break;
       case "back":
         line?.setAttribute("hidden", "");
-        card.focus({ preventScroll: true });
+        giveFocus(card, { preventScroll: true });
         break;
     }
   }

@@ -1,5 +1,5 @@
 import { Card } from "./card";
-import { focusedIn } from "./focus";
+import { focusedIn, giveFocus } from "./focus";
 import type { PartKind, ViewPart, ViewPatch } from "../contract";
 import { alike, morph } from "./morph";
 
@@ -96,7 +96,7 @@ function fill(wrapper: HTMLElement, kind: string, html: string): void {
     now?.remove();
     wrapper.prepend(next); // what the cell shows of it stands behind it
     if (hadFocus) {
-      next.querySelector("summary")?.focus({ preventScroll: true }); // the line that took in the one before
+      giveFocus(next.querySelector("summary"), { preventScroll: true }); // the line that took in the one before
     }
   } else if (cardId(now) === null || cardId(next) === null) {
     morph(now, next);
