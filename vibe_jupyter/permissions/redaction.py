@@ -234,20 +234,23 @@ class Redactor:
 
         The user's variables are not looked through for it: whoever ran code or read variables calls `look` before.
         """
-        return self._value(value, self._redacted)
+        return self._value(value, _Texts(self, self._redacted))
 
     def output(self, value: V) -> V:
         """The same for what code, commands and tools put out, in which any value of the user's may stand."""
-        return self._value(value, self.output_text)
+        texts = _Texts(self, self._redacted)
+        if self.withholds is not Extent.NOTHING:
+            texts = _Texts(self, self.output_text, own=texts)
+        return self._value(value, texts)
 
     def output_text(self, text: str) -> str:
         """The text of an output without secrets, and without all that may be one of a source that is partly known."""
         extent = self.withholds
         return withheld(text if extent is Extent.ALL else self._redacted(text), extent)
 
-    def _value(self, value: V, redact: Callable[[str], str]) -> V:
+    def _value(self, value: V, texts: "_Texts") -> V:
         whole = value.model_dump()
-        mapped = _Texts(self, redact, _Texts(self, self._redacted)).mapped(whole)
+        mapped = texts.mapped(whole)
         return value if mapped == whole else type(value).model_validate(mapped)
 
     def _redacted(self, text: str) -> str:

@@ -147,16 +147,20 @@ class SecretValues:
     def look(self) -> None:
         """Remember what is there now: names that call their value secret first, and the newest of the others."""
         named: list[tuple[str, object, Source]] = []
-        others: list[tuple[str, object, Source]] = []
-        for name, value in reversed(self._namespace().items()):
-            if type(name) is str:
-                (named if self._names_secret(name) else others).append((name, value, "variables"))
-        named.extend((name, value, "containers") for name, value in _locals_of_last_error())
-        search = _Search(self._names_secret)
         small: list[tuple[str, object, Source]] = []  # settings, before data takes the steps
         large: list[tuple[str, object, Source]] = []
-        for one in others:
-            (large if _is_large(one[1]) else small).append(one)
+        for name, value in reversed(self._namespace().items()):
+            if type(name) is not str:
+                continue
+            cls = id(type(value))
+            if self._names_secret(name):
+                named.append((name, value, "variables"))
+            elif cls in _SIZED and len(cast("list[object]", value)) > SMALL:
+                large.append((name, value, "variables"))
+            elif cls not in _NO_ITEMS or cls in _OF_CODE:
+                small.append((name, value, "variables"))
+        named.extend((name, value, "containers") for name, value in _locals_of_last_error())
+        search = _Search(self._names_secret)
         places: list[_Place] = [
             (name, value, 0, source, at) for at, (name, value, source) in enumerate((*named, *small, *large))
         ]
@@ -569,12 +573,6 @@ def _slots(value: object, bases: tuple[type, ...]) -> Iterator[tuple[object, obj
             if type(slot) is types.MemberDescriptorType and not name.startswith("__"):
                 with suppress(AttributeError):  # it was never set
                     yield name, slot.__get__(value)
-
-
-def _is_large(value: object) -> bool:
-    """Whether it is a container of the size of data, and not of settings."""
-    cls = id(type(value))
-    return cls in _SIZED and len(cast("list[object]", value)) > SMALL
 
 
 def _first(items: Callable[[], Iterable[Item]], count: int) -> list[Item]:
