@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.fork_server import kernels_on_path
+from tests.kernel.fork_server import GLANCE, kernels_on_path
 from tests.patience import patient
 
 REPOSITORY = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ def lab_server(
     if is_installed:
         del environment["PYTHONPATH"]
     elif python == sys.executable:
-        environment["JUPYTER_PATH"] = kernels_on_path(home / "jupyter_path")
+        environment |= {"JUPYTER_PATH": kernels_on_path(home / "jupyter_path"), GLANCE: str(START_WAIT)}
     else:
         environment["JUPYTER_PREFER_ENV_PATH"] = "0"
         _write(home / "jupyter_data_dir/kernels/python3/kernel.json", KERNEL)

@@ -130,6 +130,8 @@ SERVERS = "TESTS_FORK_SERVERS"
 """Names the folder of their addresses. One for all workers of a test run: to start one costs 1 to 2 s of CPU."""
 ALIVE = "alive"
 """In that folder: servers read it, and end when nobody has it open to write."""
+GLANCE = "TEST_GLANCE"
+"""Names the seconds that a page has to tell its cells before a first prompt, where a busy machine may take longer."""
 OWN_PYTHON = "VIBE_TEST_PYTHON"
 """Names what a process takes for its Python, where that is not the server's (`python_by_fork`)."""
 OF_MCP_SERVER = (
@@ -318,6 +320,8 @@ class _Server:
             # A kernel ends when its parent does; here that is the server.
             os.environ["JPY_PARENT_PID"] = str(os.getppid())
         sys.executable = environment.get(OWN_PYTHON, sys.executable)
+        if GLANCE in environment:
+            import_module("vibe_jupyter.notebook.open_notebook").GLANCE = float(environment[GLANCE])
         random.seed()
         first = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
         sys.path[:] = [folder, *first, *(one for one in sys.path if one not in ("", str(ROOT)))]

@@ -38,7 +38,7 @@ from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
 
 _BEFORE, _AFTER = "pre_run_cell", "post_run_cell"
 ROWS_TIME: Final = 0.02
-"""Seconds in which rows of frames are counted, on each side of a run."""
+"""Seconds of CPU in which rows of frames are counted, on each side of a run."""
 ROWS_KEPT: Final = 2_000
 """Runs of code of which rows are remembered."""
 RARE: Final = 1_000
@@ -270,8 +270,8 @@ class RowLedger:
         """
         self._shell = shell
         self._namespace = namespace
-        self._running: list[tuple[object, dict[str, int]]] = []
-        """What runs now, the outer first, and the rows of the frames that it names."""
+        self._running: list[tuple[object, dict[str, int] | None]] = []
+        """What runs now, the outer first, and the rows of the frames that it names; None where not all were counted."""
         self.steps: deque[RowStep] = deque(maxlen=ROWS_KEPT)
         shell.events.register(_BEFORE, self._before)
         shell.events.register(_AFTER, self._after)
@@ -315,26 +315,27 @@ class RowLedger:
                 before = rows
                 del self._running[at:]
                 break
-        if before is None:  # it began before the ledger did
+        if before is None:  # it began before the ledger did, or has too many frames
             return
         source = info.raw_cell
         has_frames = before or self._rows(_WORD.findall(source))
         made = frame_operations(source) if has_frames else ()
-        after = self._rows(one.target for one in made)
+        if (after := self._rows(one.target for one in made)) is None:
+            return
         changes = (_change(one, before, after) for one in made)
         number, cell = result.execution_count, getattr(info, "cell_id", None)
         now = datetime.now(UTC)
         self.steps.append(RowStep(source, cell, number, bool(result.success), now, tuple(filter(None, changes))))
 
-    def _rows(self, names: Iterable[str]) -> dict[str, int]:
-        """Of those that are frames."""
+    def _rows(self, names: Iterable[str]) -> dict[str, int] | None:
+        """Of those that are frames; None where there is no time for all, since sums of some would be untrue."""
         from vibe_jupyter.variables.frame_changes import frame_shape  # noqa: PLC0415 - it comes with the first frame
 
-        namespace, until = self._namespace(), time.monotonic() + ROWS_TIME
+        namespace, until = self._namespace(), time.thread_time() + ROWS_TIME
         rows: dict[str, int] = {}
         for name in dict.fromkeys(names):
-            if time.monotonic() > until:
-                break
+            if time.thread_time() > until:
+                return None
             if name not in namespace or is_scalar(value := namespace[name]):
                 continue
             if (shape := frame_shape(value)) is not None:
