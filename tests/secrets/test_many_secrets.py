@@ -22,8 +22,9 @@ from vibe_jupyter.permissions.redaction import (
 from vibe_jupyter.permissions.secret_shapes import Span, holds_secret, is_secret_name
 from vibe_jupyter.permissions.secret_sources import LEARNED
 from vibe_jupyter.protocol import TextPart, ToolResult
-from vibe_jupyter.variables import secret_values
-from vibe_jupyter.variables.secret_values import KEPT, ROWS, STEPS, SecretValues
+from vibe_jupyter.variables import secret_memory
+from vibe_jupyter.variables.secret_memory import KEPT
+from vibe_jupyter.variables.secret_values import ROWS, STEPS, SecretValues
 
 pytestmark = [pytest.mark.attack("secrets")]
 SECRET = "Rb5Tn8vYc3Wd6Fj1"
@@ -181,7 +182,7 @@ def test_a_large_list_of_words_under_a_name_that_may_be_a_secrets_withholds_noth
 
 @pytest.mark.requirement("permission.data.budgets")
 def test_the_values_seen_least_recently_go_first_and_are_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_values, "KEPT", {**KEPT, "containers": 100})
+    monkeypatch.setattr(secret_memory, "KEPT", {**KEPT, "containers": 100})
     namespace: dict[str, object] = {"config": {"api_key": SECRET}}
     values = SecretValues(lambda: namespace, names_secret=is_secret_name, holds_secret=holds_secret)
     redactor = Redactor(found=values, partly=values.partly_known)

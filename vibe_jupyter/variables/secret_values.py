@@ -8,18 +8,15 @@ what is bound to a name now is always known. Where a source holds more than can 
 `partly_known`: the redactor then withholds everything that could be one of its values.
 """
 
-import os
 import sys
-import threading
 import types
-import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from vibe_jupyter.errors import error_of_user
 from vibe_jupyter.variables.adapters import (
@@ -31,17 +28,8 @@ from vibe_jupyter.variables.adapters import (
     names_of_module,
     pairs_of,
 )
+from vibe_jupyter.variables.secret_memory import FoundValues, Judge, SecretMemory, Source
 
-Source = Literal["variables", "containers", "objects", "columns"]
-KEPT: Final[Mapping[Source, int]] = {
-    "variables": 20_000,
-    "containers": 50_000,
-    "objects": 50_000,
-    "columns": 100_000,
-}
-"""Values remembered of each source."""
-KEPT_CHARACTERS: Final = 32_000_000
-"""Characters remembered of each source."""
 STEPS: Final = 50_000
 """Steps of one search: a value is one, to open a container `OPENING`."""
 OBJECT_STEPS: Final = 10_000
@@ -63,16 +51,6 @@ SMALL: Final = 300
 """Items of a container that is looked at before the large ones."""
 DEPTH_OF_OBJECTS: Final = 6
 """Levels down to which attributes of objects are looked at; containers are opened at any depth."""
-PARTLY_KNOWN: Final = 100
-"""Names remembered of which not all values are known."""
-SAMPLES: Final = 500
-"""Values remembered of each of those names, which show what its values look like."""
-OTHERS: Final = "password"
-"""Name under which those beyond `PARTLY_KNOWN` are counted: one of which any value may be a secret."""
-MANY: Final = 200
-"""Values of one name from which they are compared with those of the last search as a whole."""
-JUDGED: Final = 200_000
-"""Values and names remembered that were found to be no secrets."""
 TRIES: Final = 10
 """Looks at a container that changes meanwhile."""
 FRAMES: Final = 20
@@ -107,7 +85,6 @@ _INSIDE: Final[Mapping[Source, Source]] = {
 }
 """The source of what is inside of a value."""
 Item = TypeVar("Item")
-Judge = Callable[[str, str], bool]
 
 
 _Place = tuple[str, object, int, Source, int]
@@ -127,7 +104,7 @@ class SecretValues:
     ) -> None:
         self._namespace = namespace
         self._names_secret = names_secret
-        self._memory = _Memory(holds_secret)
+        self._memory = SecretMemory(holds_secret)
         self._first = 0
         """Which of the variables comes first in the next search: the last one did not come to all of them."""
 
@@ -175,117 +152,7 @@ class SecretValues:
             done += 1
         search.through(in_turn[done:])
         self._first = (self._first + max(1, done)) % len(in_turn) if search.steps <= 0 and in_turn else 0
-        self._memory.take(search)
-
-
-class _Memory:
-    """The values of each source, those seen least recently first to go. Callable from any thread."""
-
-    def __init__(self, holds_secret: Judge) -> None:
-        self._holds_secret = holds_secret
-        self.names: dict[Source, dict[str, str]] = {source: {} for source in KEPT}
-        """Value to the name that calls it secret."""
-        self._seen: dict[tuple[Source, str], int] = {}
-        """The last search that found values of a name."""
-        self._last: dict[tuple[Source, str], list[str]] = {}
-        """What the last search found, of names with many values."""
-        self._characters: dict[Source, int] = dict.fromkeys(KEPT, 0)
-        self._harmless: set[tuple[str, str]] = set()
-        self._search = 0
-        self._all: dict[str, str] = {}
-        self.partly: dict[str, list[str]] = {}
-        """Names of which more values may be there than are known."""
-        self._lock = threading.Lock()
-        if hasattr(os, "register_at_fork"):
-            renew = weakref.WeakMethod(self._renew_lock)
-            os.register_at_fork(after_in_child=lambda: (renew() or _nothing)())
-
-    def _renew_lock(self) -> None:
-        self._lock = threading.Lock()  # a thread that is not in the copy may have held it
-
-    def values(self) -> Mapping[str, str]:
-        """All of them; the same object as long as nothing is added or forgotten."""
-        return self._all
-
-    def take(self, search: "_Search") -> None:
-        """Remember what a search found."""
-        with self._lock:
-            self._search += 1
-            before = {source: len(names) for source, names in self.names.items()}
-            self._seen.update(dict.fromkeys(search.found, self._search))
-            search.partly = search.names_of_more()
-            is_new = [self._take_of(*key, values, search) for key, values in search.found.items()]
-            for name in search.unseen:
-                self._note_partly(name, ())
-            if any(is_new) or before != {source: len(names) for source, names in self.names.items()}:
-                self._all = {value: name for names in reversed(self.names.values()) for value, name in names.items()}
-
-    def _take_of(self, source: Source, name: str, values: list[str], search: "_Search") -> bool:
-        """Remember values of one name; return whether any is new."""
-        key = (source, name)
-        if name not in search.partly and len(values) >= MANY and self._last.get(key) == values:
-            return False
-        secrets = self._secrets(source, name, values)
-        if name in search.partly and secrets:
-            self._note_partly(name, secrets)
-        self._last.pop(key, None)
-        if len(values) >= MANY:
-            self._last[key] = values
-        return self._remember(source, name, secrets, search)
-
-    def _note_partly(self, name: str, samples: Iterable[str]) -> None:
-        name = name if name in self.partly or len(self.partly) < PARTLY_KNOWN else OTHERS
-        known = self.partly.setdefault(name, [])
-        if len(known) < SAMPLES:
-            known += islice((value for value in samples if value not in known), SAMPLES - len(known))
-
-    def _secrets(self, source: Source, name: str, values: Iterable[str]) -> list[str]:
-        """Those of the values that are secrets under this name."""
-        known, harmless = self.names[source], self._harmless
-        secrets: list[str] = []
-        for value in dict.fromkeys(values):
-            if value in known or ((name, value) not in harmless and self._holds_secret(name, value)):
-                secrets.append(value)
-            else:
-                if len(harmless) >= JUDGED:
-                    harmless.clear()
-                harmless.add((name, value))
-        return secrets
-
-    def _remember(self, source: Source, name: str, values: list[str], search: "_Search") -> bool:
-        names, is_new = self.names[source], False
-        for value in values:
-            if value in names:
-                continue
-            if not self._has_room(source, value) and not self._make_room(source, value, search):
-                if source != "objects":
-                    self._note_partly(name, [value])
-                if source != "variables":
-                    continue  # what is bound to a name itself is always known
-            names[value] = name
-            self._characters[source] += len(value)
-            is_new = True
-        return is_new
-
-    def _has_room(self, source: Source, value: str) -> bool:
-        characters = self._characters[source] + len(value)
-        return len(self.names[source]) < KEPT[source] and characters <= KEPT_CHARACTERS
-
-    def _make_room(self, source: Source, value: str, search: "_Search") -> bool:
-        """Forget a quarter of a source, those seen least recently, but none of this search; False if there are none."""
-        names = self.names[source]
-        now = set(chain.from_iterable(values for (of, _), values in search.found.items() if of == source))
-        old = sorted((one for one in names if one not in now), key=lambda one: self._seen.get((source, names[one]), 0))
-        for one in old[: len(names) // 4 + 1]:
-            name = names.pop(one)
-            if source != "objects":
-                self._note_partly(name, [one])
-            self._characters[source] -= len(one)
-        return self._has_room(source, value)
-
-
-def _nothing() -> None:
-    """Called in place of a method whose object is gone."""
+        self._memory.take(search.found_values())
 
 
 class _Search:
@@ -319,7 +186,11 @@ class _Search:
         while level:
             level = [inner for place in level for inner in self._look_at(place)]
 
-    def names_of_more(self) -> set[str]:
+    def found_values(self) -> FoundValues:
+        """Return what was found so far."""
+        return FoundValues(self.found, frozenset(self._names_of_more()), frozenset(self.unseen))
+
+    def _names_of_more(self) -> set[str]:
         """Return names of secrets of which more values may be there.
 
         Objects count where a container of the user's holds them. Their attributes lead to all of a library's, and to
