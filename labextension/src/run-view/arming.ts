@@ -79,7 +79,7 @@ export class Arming {
     this.#freedAt ??= now;
   }
 
-  /** Something other than the person moved the focus to it: a key that is on its way was meant for something else. */
+  /** Something other than the user moved the focus to it: a key that is on its way was meant for something else. */
   leadAstray(now: number): void {
     this.#ledAstray = now;
   }

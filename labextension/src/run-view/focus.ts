@@ -7,7 +7,7 @@ export function focusedIn(root: HTMLElement): Element | null {
 
 let given: Element | null = null;
 
-/** Move the focus as the person's own press asks. A script of the page moves it without this, and `Leads` tells them apart. */
+/** Move the focus as the user's own press asks. A script of the page moves it without this, and `Leads` tells them apart. */
 export function giveFocus(element: HTMLElement | null | undefined, options?: FocusOptions): void {
   given = element ?? null;
   element?.focus(options);

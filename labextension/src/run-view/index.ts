@@ -136,7 +136,7 @@ function focusCard(root: HTMLElement, id = ""): void {
   const names = ["approval", "question", "review"].map((kind) => `[data-vibe-${kind}="${name}"]`);
   const element = root.querySelector<HTMLElement>(names.join(", "));
   if (element !== null) {
-    new Card(element).start.focus(); // any script may ask for it: a press of the person's explains it, or nothing does
+    new Card(element).start.focus(); // any script may ask for it: a press of the user's explains it, or nothing does
     element.scrollIntoView({ block: "nearest" });
   }
 }

@@ -1,7 +1,7 @@
 import { SETTLE } from "./arming";
 import { takeGiven } from "./focus";
 
-/** Milliseconds in which a press moves the focus; what moves it later is something else. */
+/** Milliseconds after the page has heard a press in which it moves the focus; what moves it later is something else. */
 const LEADS_FOR = 100;
 const CARD = "[data-vibe-approval], [data-vibe-question], [data-vibe-review]";
 const FOCUSABLE = "[tabindex], button, input, textarea, summary, a[href]";
@@ -18,7 +18,7 @@ interface Lead {
 }
 
 /**
- * Notices each focus in the view that no press of the person explains: Tab, F8, an arrow among choices, a pointer on what
+ * Notices each focus in the view that no press of the user explains: Tab, F8, an arrow among choices, a pointer on what
  * takes the focus, or a press that the view itself answers (`giveFocus`).
  *
  * A stray move elsewhere counts too: where the focus was put half a moment ago, the next Tab or F8 goes on from there.
@@ -60,10 +60,15 @@ export class Leads {
       this.#sit(target, false, this.#isHere(event)); // keys go where the focus is: it came here, and no event said so
     }
     const explains = reachFrom(target);
-    const now = performance.now();
-    const goesOn = event instanceof KeyboardEvent && now < this.#strayed + SETTLE;
+    const goesOn = event instanceof KeyboardEvent && performance.now() < this.#strayed + SETTLE;
+    if (explains === null || goesOn) {
+      this.#lead = null;
+      return;
+    }
     const isOneMove = event instanceof KeyboardEvent && event.key === "Tab";
-    this.#lead = explains === null || goesOn ? null : { explains, isOneMove, until: now + LEADS_FOR };
+    const lead: Lead = { explains, isOneMove, until: Infinity };
+    this.#lead = lead;
+    setTimeout(() => { lead.until = performance.now() + LEADS_FOR; }); // the page's own listeners may take their time
   }
 
   #explains(target: Element): boolean {
