@@ -85,10 +85,12 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
     libuv's maps an io_uring into the kernel, of which no copy could be made then.
     """
-    return asyncio.ProactorEventLoop() if sys.platform == "win32" else _EngineLoop()
+    return _EngineLoop()
 
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    _EngineLoop = asyncio.ProactorEventLoop
+else:
     from vibe_jupyter.agent.child_exits import ChildExits
 
     _CHILD_EXITS: Final = ChildExits()
