@@ -16,8 +16,8 @@ def _slowness() -> float:
     return (time.process_time() - begin) / _USUAL
 
 
-LOAD: Final = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) * max(1.0, _slowness())
-"""Processes for each processor as the tests begin, times how much slower a processor is than usual; 1 at least."""
+LOAD: Final = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1), _slowness())
+"""Times as long as elsewhere: by the processes that wait for a processor as the tests begin, or by how slow it is."""
 
 
 def patient(seconds: float) -> float:

@@ -93,8 +93,8 @@ def test_long_html_is_read_to_a_limit_and_says_so() -> None:
     ],
 )
 def test_hostile_html_takes_no_longer_than_its_length(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     html_text(piece * (HTML_READ // len(piece)))
 
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS

@@ -198,8 +198,8 @@ def test_an_interrupt_ends_the_copy_and_the_run(exploring: Session) -> None:
     exploring.wire.interrupt()
     cell = exploring.wire.cell(request)
     assert "interrupted" in exploring.html(cell)
-    children = "import psutil\nprint([one.cmdline() for one in psutil.Process().children()])"
-    assert exploring.wire.run(children).text == "[]\n"
+    left = "import psutil\nprint(psutil.wait_procs(psutil.Process().children(), timeout=30)[1])"
+    assert exploring.wire.run(left).text == "[]\n"
 
 
 @pytest.mark.requirement("agents.builtin.explore")
