@@ -66,6 +66,10 @@ class ChildExits:
                 _forget_children()
 
 
+CHILD_EXITS: Final = ChildExits()
+"""Those of this process, which has one action for the signal."""
+
+
 class _Kept:
     """The exit code of one program, which may be given up more than once."""
 

@@ -91,9 +91,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 if sys.platform == "win32":
     _EngineLoop = asyncio.ProactorEventLoop
 else:
-    from vibe_jupyter.agent.child_exits import ChildExits
-
-    _CHILD_EXITS: Final = ChildExits()
 
     class _EngineLoop(asyncio.SelectorEventLoop):
         """Starts programs also where the user's code has stopped watching children.
@@ -106,7 +103,9 @@ else:
                 policy: Any = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated]
                 if not isinstance(policy, asyncio.DefaultEventLoopPolicy):
                     _let_watch_children(policy)
-            protocol_factory, give_up = _CHILD_EXITS.keep_for(protocol_factory)
+            from vibe_jupyter.agent.child_exits import CHILD_EXITS  # noqa: PLC0415 - the first request starts no program
+
+            protocol_factory, give_up = CHILD_EXITS.keep_for(protocol_factory)
             try:
                 return await super().subprocess_exec(protocol_factory, *args, **more)
             except BaseException:
