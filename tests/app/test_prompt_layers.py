@@ -57,7 +57,8 @@ def test_a_prompt_of_the_users_own_takes_the_place_of_the_base_and_stands_alone_
         session.run("%vibe reset")
         cell = session.wire.cell(session.wire.send("%vibe hello", allow_stdin=False))
     assert (
-        "There is no prompt 'nowhere' for system_prompt_id. The prompts are: cli, mine, subagent, tests." in cell.text
+        "There is no prompt 'nowhere' for system_prompt_id. The prompts are: "
+        "cli, mine, shell, shell_subagent, subagent, tests." in cell.text
     )
     assert len(session.model.requests) == asked
 

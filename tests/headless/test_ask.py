@@ -297,7 +297,8 @@ def test_without_a_model_ask_says_how_to_name_one_on_the_command_line(
     done = run({name: value for name, value in environment.items() if name != "MISTRAL_API_KEY"}, "ask", "look")
     assert done.returncode == 2
     assert "No model is connected yet." in done.stderr
-    assert "--model NAME@http" in done.stderr.splitlines()[-1]
+    assert "  --model NAME@http" in done.stderr
+    assert "%vibe" not in done.stderr
 
 
 @pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", further("SIGHUP")])

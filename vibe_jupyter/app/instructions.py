@@ -183,7 +183,8 @@ class Instructions:
         query = self._query(settings, sources.files)
         self._began = now = self._began or datetime.now().astimezone()
         values = prompt_variables(model=sources.model_alias, theme=sources.theme, shell=sources.layers.shell, now=now)
-        base = fill_variables(query.prompts.base_prompt(settings.system_prompt_id), values)
+        has_notebook = sources.layers.around.has_notebook
+        base = fill_variables(query.prompts.base_prompt(settings.system_prompt_id, has_notebook=has_notebook), values)
         project = ""
         self.look(settings, sources.files)
         if settings.include_project_context and self.project is not None:

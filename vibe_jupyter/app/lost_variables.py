@@ -3,15 +3,52 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.protocol import Cell, Message, SystemMessage, TextPart, ToolCall
+from vibe_jupyter.session.journal import JournalContents
 
 _NAMED: Final = 3
 """Variables named, where there are no more."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
+
+
+class Move(NamedTuple):
+    """How a conversation came to the process that continues it."""
+
+    is_restart: bool
+    """Whether a kernel held it last, and another than this one, which never did."""
+    left: str
+    """Path of its notebook, where this process has none; else empty."""
+
+    @classmethod
+    def of(cls, contents: JournalContents, pid: int, *, in_kernel: bool) -> "Move":
+        """The move that brings it here.
+
+        Args:
+            contents: of its journal.
+            pid: of this process.
+            in_kernel: whether this process is the kernel of a notebook.
+        """
+        holders = [*reversed(contents.notes), *([contents.header] if contents.header is not None else [])]
+        notebook = next((one.notebook for one in holders if one.notebook), "")
+        was_in_kernel = next((one.in_kernel for one in holders if one.in_kernel is not None), True)
+        is_restart = in_kernel and was_in_kernel and pid not in {one.pid for one in holders}
+        return cls(is_restart, "" if in_kernel else notebook)
+
+    def report(self, lost: Sequence[str]) -> str:
+        """What the model is told; empty where nothing changed for it."""
+        names = ", ".join(lost)
+        if self.is_restart:
+            return f"The kernel was restarted since. These variables are gone: {names}." if lost else ""
+        said: list[str] = []
+        if self.left:
+            said.append(f"No notebook is open here: the cells of {self.left} can be neither run nor changed.")
+        if lost:
+            said.append(f"The conversation was in another Python process. Its variables are not here: {names}.")
+        return " ".join(said)
 
 
 def lost_variables(known: Sequence[str], present: Mapping[str, object], history: Iterable[Message]) -> list[str]:
@@ -23,12 +60,15 @@ def lost_variables(known: Sequence[str], present: Mapping[str, object], history:
     return lost
 
 
-def loss_text(lost: Sequence[str], cells: Sequence[Cell], present: Mapping[str, object]) -> str:
+def loss_text(lost: Sequence[str], cells: Sequence[Cell], present: Mapping[str, object], move: Move) -> str:
     """One line for the user; empty where nothing is missing."""
     if not lost:
         return ""
     named = ", ".join(f"`{name}`" for name in lost) if len(lost) <= _NAMED else f"`{lost[0]}` and {len(lost) - 1} more"
-    said = f"{named} {'is' if len(lost) == 1 else 'are'} gone: the kernel was restarted."
+    verb = "is" if len(lost) == 1 else "are"
+    said = f"{named} {verb} gone: the kernel was restarted."
+    if not move.is_restart:
+        said = f"{named} {verb} not here: the conversation was in another Python process."
     made = cells_that_make(lost, cells, present)
     return f"{said} Run {_cells_text(made, cells)}?" if made else said
 

@@ -260,7 +260,7 @@ class McpApproval:
         """
         self._accepted.remember(asked, accepted=accepted)
         for one in asked:
-            self._forget_grants(one.name)
+            self.forget_grants(one.name)
 
     def change(self, server: str, diff: str) -> bool:
         """Ask for tools that are others than those accepted.
@@ -270,10 +270,11 @@ class McpApproval:
         """
         allowed = self._ask_approval(_change_approval(server, self._strike()(diff)))
         if allowed:
-            self._forget_grants(server)
+            self.forget_grants(server)
         return allowed
 
-    def _forget_grants(self, server: str) -> None:
+    def forget_grants(self, server: str) -> None:
+        """What was allowed of its tools before was allowed of others."""
         self._grants.forget_beginning(name_prefix(server))
 
     def _ask_approval(self, approval: StandaloneApproval) -> bool:
@@ -297,7 +298,7 @@ def _servers_approval(asked: Sequence[ServerIdentity], strike: Redactor) -> Stan
         allow=f"Accept {plural_text(len(asked), 'server')}",
         bound_to="\n".join(one.digest for one in asked),
         yes="accepted as shown",
-        no="not started; %vibe mcp accept NAME asks again",
+        no="not started; `mcp accept NAME` asks again",
     )
 
 

@@ -71,7 +71,13 @@ class PromptReport:
         """What is known of the notebook before a run begins; may take a moment."""
         notebook = self._notebook
         if notebook is None:
-            return Surroundings(prompt, allowed=allowed, has_notebook=False, code_folder=self._code_folder())
+            return Surroundings(
+                prompt,
+                attended=self._host.allow_stdin,
+                has_notebook=False,
+                allowed=allowed,
+                code_folder=self._code_folder(),
+            )
         after, self._after = self._after, None
         if after is not None:
             with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):

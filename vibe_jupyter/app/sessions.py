@@ -31,6 +31,7 @@ from vibe_jupyter.tools.background import BackgroundCommands
 from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
+    from vibe_jupyter.app.lost_variables import Move
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.llm.client import SentRequest
     from vibe_jupyter.session.store import SavedSession
@@ -80,6 +81,8 @@ class KernelSessions:
         self._session_id = secrets.token_hex(ID_BYTES)
         """Of the conversation that is open, or that comes."""
         self._offered = False
+        self._move: Move | None = None
+        """How the conversation came here; reported with the next prompt."""
         self._lost: Sequence[str] = ()
         """Variables that the model knows of and the kernel no longer has; reported with the next prompt."""
         self._ended: Sequence[str] = ()
@@ -138,10 +141,10 @@ class KernelSessions:
         Args:
             schema_only: whether no value of the user's data may be sent.
         """
-        (lost, ended), self._lost, self._ended = (self._lost, self._ended), (), ()
-        said = [f"The kernel was restarted since. These variables are gone: {', '.join(lost)}."] if lost else []
+        (lost, ended, move), self._lost, self._ended, self._move = (self._lost, self._ended, self._move), (), (), None
+        said = [move.report(lost)] if move is not None else []
         said += [f"No longer running in the background: {', '.join(ended)}."] if ended else []
-        resumed = section("resumed", "\n".join(said)) if said else ""
+        resumed = section("resumed", "\n".join(said)) if any(said) else ""
         commands = self.background.report(schema_only=schema_only) if self.background.commands else ""
         return resumed + commands + (self.cells.report(schema_only=schema_only) if self.cells.jobs else "")
 
@@ -251,7 +254,7 @@ class KernelSessions:
     def forget(self) -> None:
         """Close the conversation; the next prompt begins a new one."""
         self._session_id, self._noted = secrets.token_hex(ID_BYTES), None
-        self._lost = self._ended = ()
+        self._lost, self._ended, self._move = (), (), None
         self.cells.forget()
         ending = self._parts.engine.submit(self.background.end())
         concurrent.futures.wait([ending], timeout=CLOSE_WAIT)
@@ -288,16 +291,20 @@ class KernelSessions:
         self._parts.forget()
         self.conversation = conversation = Conversation.resumed(journal, contents)
         self._session_id, self._offered = conversation.id, True
-        self._note(JournalNote(pid=journal.pid, notebook=self.saved.place().notebook or None, title=title))
+        place = self.saved.place()
+        note = JournalNote(pid=journal.pid, in_kernel=place.in_kernel, notebook=place.notebook or None, title=title)
+        self._note(note)
         self.begin_run()
         with without_working_folder():
-            from vibe_jupyter.app.lost_variables import loss_text, lost_variables
+            from vibe_jupyter.app.lost_variables import Move, loss_text, lost_variables
+        self._move = Move.of(contents, journal.pid, in_kernel=place.in_kernel)
         present = self._parts.variables()
         known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
         self._lost = lost_variables(known, present, conversation.history)
         self._ended = next((note.background for note in reversed(contents.notes) if note.background is not None), ())
         ended = f"No longer running in the background: {', '.join(self._ended)}." if self._ended else ""
-        return "\n".join(filter(None, [said, *contents.dropped, loss_text(self._lost, cells, present), ended]))
+        loss = loss_text(self._lost, cells, present, self._move)
+        return "\n".join(filter(None, [said, *contents.dropped, loss, ended]))
 
     def _note(self, note: JournalNote) -> None:
         assert self.conversation is not None
@@ -370,3 +377,9 @@ def whereabouts(sessions: KernelSessions) -> tuple[str, str]:
     """Id of the open conversation and the folder of its journal, for the user's hooks. Any thread."""
     conversation = sessions.conversation
     return ("", "") if conversation is None else (conversation.id, str(conversation.folder or ""))
+
+
+def saved_id(sessions: KernelSessions) -> str:
+    """Id of the conversation that is open and kept on disk; empty for none."""
+    session_id, folder = whereabouts(sessions)
+    return session_id if folder else ""

@@ -12,6 +12,7 @@ from typing import Final, cast
 from vibe_jupyter.cli.exit_codes import CELL_FAILED, EXIT_CODES, INTERRUPTED, USAGE
 from vibe_jupyter.errors import ConfigError, VibeError
 from vibe_jupyter.safe_imports import defer_address_grammar
+from vibe_jupyter.shell_advice import in_shell
 from vibe_jupyter.version import __version__
 
 __all__ = ["main"]
@@ -22,12 +23,15 @@ COMMANDS = {
     "run": "run a notebook's cells, its prompts included",
     "verify": "run a notebook in a fresh kernel and say which cells show something else; nothing is saved",
     "ask": "one prompt without a notebook: the answer, or all that happened as JSON",
+    "setup": "connect a model: provider, key, and a test",
+    "trust": "show what a folder brings (settings, tools, prompts), and ask whether it is used",
     "sessions": "list the saved conversations",
     "doctor": "check what JupyterLab and the kernel need, and say what to do",
     "permission": "say whether a command or path would be asked about, and why",
     "schema": "the JSON Schema of the events that `ask --output streaming` prints",
     "serve": "the agent and its MCP tools behind the APIs of model servers",
-    "mcp": "for an external client to start: the tools of the served notebook",
+    "mcp": "the agent's MCP servers (list, accept, add, …); without a word, for an external client to start: the tools "
+    "of the served notebook",
 }
 """What each does. Its arguments are in the module of its name."""
 
@@ -50,12 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _argument_parser(words).parse_args(words)
     try:
         return chosen.command(chosen)
-    except ConfigError as error:
-        print(f"vibe-jupyter: {error}", file=sys.stderr)
-        return USAGE
     except VibeError as error:
-        print(f"vibe-jupyter: {error}", file=sys.stderr)
-        return CELL_FAILED
+        print(f"vibe-jupyter: {in_shell(str(error), getattr(chosen, 'folder', None))}", file=sys.stderr)
+        return USAGE if isinstance(error, ConfigError) else CELL_FAILED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # else Python complains of it once more as it ends
         return CELL_FAILED

@@ -7,31 +7,20 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
-from IPython.core.history import HistoryManager
-from IPython.core.interactiveshell import InteractiveShell
-
-from vibe_jupyter.app import App
+from vibe_jupyter.app.sessions import saved_id
 from vibe_jupyter.cli.ends import interrupt_when_asked_to_end
-from vibe_jupyter.cli.exit_codes import EXIT_CODES, INTERRUPTED, exit_code
+from vibe_jupyter.cli.exit_codes import AGENT_FAILED, DONE, EXIT_CODES, INTERRUPTED, exit_code
 from vibe_jupyter.cli.run_options import add_run_options
-from vibe_jupyter.errors import ConfigError, MissingModel
+from vibe_jupyter.cli.shell_app import add_folder_option, enter_folder, open_app
+from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.headless.program import OUTPUTS, ProgramFrontEnd, RunWriter
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.options import Options, parse_price
+from vibe_jupyter.shell_advice import in_shell
 
 _STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
-_MODEL_OPTION: Final = """\
-The %vibe commands are for a cell of a notebook. For this prompt alone: --model NAME@http://127.0.0.1:8080/v1"""
-"""How to name a model where no cell can be run."""
-
-
-class _PlainShell(InteractiveShell):
-    """Keeps no history: the agent's code is not what the user typed."""
-
-    def init_history(self) -> None:
-        self.history_manager = HistoryManager(shell=self, parent=self, enabled=False)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt = parser.add_mutually_exclusive_group()
     prompt.add_argument("prompt", nargs="?", metavar="PROMPT", help="the prompt; - or nothing reads it from stdin")
     prompt.add_argument("-p", "--prompt", dest="prompt_option", metavar="PROMPT", help="the same, as an option")
+    going_on = parser.add_mutually_exclusive_group()
+    going_on.add_argument(
+        "-c", "--continue", dest="latest", action="store_true", help="go on with the latest conversation of the folder"
+    )
+    going_on.add_argument(
+        "--resume", type=_parse_id, metavar="ID", help="go on with this conversation; `sessions` lists the ids"
+    )
+    add_folder_option(parser)
     add_run_options(parser, tools="run_code,bash")
     parser.add_argument(
         "--output",
@@ -61,8 +58,16 @@ def _ask_chosen(chosen: argparse.Namespace) -> int:
         allowed=frozenset(one for one in chosen.yes.split(",") if one),
     )
     prompt = _read_prompt(chosen.prompt if chosen.prompt_option is None else chosen.prompt_option)
+    enter_folder(chosen.folder)
+    resumed = "" if chosen.latest else chosen.resume
     with _own_stdout() as out:
-        return _answer(prompt, options, RunWriter(chosen.output, out))
+        return _answer(prompt, options, RunWriter(chosen.output, out, folder=chosen.folder), resumed)
+
+
+def _parse_id(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the id is empty; vibe-jupyter sessions lists them")
+    return text
 
 
 def _read_prompt(given: str | None) -> str:
@@ -74,21 +79,29 @@ def _read_prompt(given: str | None) -> str:
     return prompt.strip("\n")
 
 
-def _answer(prompt: str, options: Options, writer: RunWriter) -> int:
+def _answer(prompt: str, options: Options, writer: RunWriter, resumed: str | None) -> int:
+    """Answer the prompt; returns the exit code.
+
+    Args:
+        prompt: the user's.
+        options: of the command line.
+        writer: shows the run.
+        resumed: names a conversation to go on with; empty for the latest, None for a new one.
+    """
     if "" not in sys.path:
         sys.path.insert(0, "")  # the agent's code imports from the working folder, as in ipython
     presses = Presses()
-    app = App(_PlainShell.instance(colors="nocolor"), None, presses, front_end=lambda: ProgramFrontEnd(writer))
-    try:
-        with presses.owned():
-            return exit_code(app.prompt(prompt, options).reason)
-    except MissingModel as error:
-        raise ConfigError(f"{error}\n{_MODEL_OPTION}") from None
-    except KeyboardInterrupt:
-        print("vibe-jupyter: interrupted before the first request.", file=sys.stderr)
-        return INTERRUPTED
-    finally:
-        app.close()
+    with open_app(presses, front_end=lambda: ProgramFrontEnd(writer)) as app:
+        writer.session_id = lambda: saved_id(app.sessions)
+        try:
+            with presses.owned():
+                if resumed is not None:
+                    print(in_shell(app.sessions.resume(resumed)), file=sys.stderr)
+                code = exit_code(app.prompt(prompt, options).reason)
+        except KeyboardInterrupt:
+            print("vibe-jupyter: interrupted before the first request.", file=sys.stderr)
+            return INTERRUPTED
+    return AGENT_FAILED if code == DONE and writer.is_cut else code
 
 
 @contextmanager

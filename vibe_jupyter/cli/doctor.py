@@ -182,9 +182,9 @@ def _look_at_the_settings(report: _Report) -> None:
         report.good(f"model {model.alias} at {model.server.host}")
     except ConfigError as error:
         if settings.active_model:
-            report.bad(str(error), "%vibe setup in a notebook chooses another model and stores its key.")
+            report.bad(str(error), "vibe-jupyter setup chooses another model and stores its key.")
         else:
-            report.lines.append("  --  no model is configured yet; %vibe setup in a notebook asks for one")
+            report.lines.append("  --  no model is configured yet; vibe-jupyter setup asks for one")
     for server in settings.mcp_servers:
         _look_at_server(report, server)
 

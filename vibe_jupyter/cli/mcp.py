@@ -1,28 +1,105 @@
-"""`vibe-jupyter mcp`: what an external client starts to reach the served notebook. Imports little, to start quickly."""
+"""`vibe-jupyter mcp`: what an external client starts to reach the served notebook. Imports little, to start quickly.
+
+With a word behind it, it manages the MCP servers that the agent uses, as `%vibe mcp` does.
+"""
 
 import argparse
 import io
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from vibe_jupyter.cli.exit_codes import CELL_FAILED, DONE
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.mcp_server.notebook_client import NotebookNote, find_note, list_notes
 from vibe_jupyter.mcp_server.stdio_proxy import StdioProxy
+from vibe_jupyter.shell_advice import in_shell
 from vibe_jupyter.version import __version__
 
+if TYPE_CHECKING:
+    from vibe_jupyter.app import App
+
 _STDOUT: Final = 1
+_ACTIONS: Final[Mapping[str, str]] = {
+    "list": "the servers, and what is wrong with each",
+    "accept": "show what a server runs or where it is, and ask whether it may be used",
+    "add": "declare one: NAME COMMAND…, or NAME URL",
+    "remove": "take one out of your settings",
+    "on": "switch one on",
+    "off": "switch one off",
+    "restart": "start one, and say what it offers",
+    "tools": "the tools that servers have",
+}
+"""Words of `%vibe mcp` that do the same in a shell."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words after ``vibe-jupyter mcp``."""
     parser.add_argument("--kernel", default="", metavar="ID", help="the notebook whose kernel id starts with this")
     parser.add_argument("--notebook", type=Path, metavar="PATH", help="the notebook in this file")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="with a word: the folder whose servers are meant")
     parser.set_defaults(command=_serve_chosen)
+    actions = parser.add_subparsers(metavar="WORD", title="the agent's own MCP servers")
+    for name, words in _ACTIONS.items():
+        action = actions.add_parser(name, help=words)
+        action.set_defaults(command=_manage_chosen, action=name, yes=False)
+        if name == "accept":
+            action.add_argument("words", nargs="+", metavar="NAME")
+            action.add_argument("--yes", action="store_true", help="accept what is shown, without a question")
+        else:
+            action.add_argument("words", nargs=argparse.REMAINDER, metavar="WORDS")
 
 
 def _serve_chosen(chosen: argparse.Namespace) -> int:
     return serve_stdio(chosen.kernel, chosen.notebook)
+
+
+def _manage_chosen(chosen: argparse.Namespace) -> int:
+    from vibe_jupyter.cli.shell_app import enter_folder, open_app
+    from vibe_jupyter.kernel.interrupts import Presses
+
+    enter_folder(chosen.folder)
+    presses = Presses()
+    with open_app(presses) as app, presses.owned():
+        if chosen.action == "accept":
+            return _accept(app, chosen.words, chosen.folder, is_agreed=chosen.yes)
+        words = [] if chosen.action == "list" else [chosen.action, *chosen.words]
+        _command(app, words, chosen.folder)
+    return DONE
+
+
+def _accept(app: "App", names: Sequence[str], folder: Path | None, *, is_agreed: bool) -> int:
+    """Have servers accepted, or what their tools have become; returns the exit code: 0 where all are in use."""
+    from vibe_jupyter.cli.shell_app import is_terminal
+    from vibe_jupyter.commands.mcp import find_server
+
+    servers = app.mcp.present
+    for name in names:
+        one = find_server(servers, name)
+        if one.standing == "accepted":
+            _command(app, ["restart", name], folder)  # only a server that runs says what its tools are
+        elif one.identity is not None and (is_agreed or not is_terminal()):
+            print("\n".join(map(app.setup.strike(), one.identity.shown)), flush=True)
+            if not is_agreed:
+                raise ConfigError(f"Nobody can be asked here. With --yes {name} is accepted as shown.")
+        _command(app, ["accept", name], folder, is_agreed=is_agreed)
+    servers.look()
+    return DONE if all(find_server(servers, name).standing == "accepted" for name in names) else CELL_FAILED
+
+
+def _command(app: "App", words: Sequence[str], folder: Path | None, *, is_agreed: bool = False) -> None:
+    from vibe_jupyter.commands.mcp import mcp_command
+
+    servers = app.mcp.present
+    said = mcp_command(shlex.join(words), servers, app.setup, say=_say_aside, is_agreed=is_agreed)
+    if said:
+        print(in_shell(said, folder))
+
+
+def _say_aside(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def serve_stdio(kernel: str, notebook: Path | None) -> int:

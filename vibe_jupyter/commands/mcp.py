@@ -58,7 +58,9 @@ _SPOKEN: Final = {True: ("http", "streamable-http"), False: ("stdio",)}
 """Names of transports, by whether an address follows."""
 
 
-def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Callable[[str], None]) -> str:
+def mcp_command(
+    line: str, mcp: McpServers, setup: KernelSettings, *, say: Callable[[str], None], is_agreed: bool = False
+) -> str:
     """Do what the words after `%vibe mcp` say; gives what is to be printed.
 
     Args:
@@ -66,6 +68,7 @@ def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Calla
         mcp: the servers.
         setup: the settings.
         say: told what takes a while.
+        is_agreed: whether the user has agreed already to what `accept` would ask.
 
     Raises:
         ConfigError: there is no such command or server, or a setting is wrong.
@@ -92,7 +95,7 @@ def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Calla
         case ["log", name]:
             return commands.log(name)
         case ["accept", name]:
-            return commands.accept(name)
+            return commands.agree(name) if is_agreed else commands.accept(name)
         case _:
             wants = " It requires the name of a server." if words[0] in SERVER_ACTIONS else ""
             raise ConfigError(
@@ -189,20 +192,31 @@ class _Commands:
         tools = _tools_of(self._mcp, one)
         diff = self._mcp.pins.change(name, tools)
         if not diff:
-            return f"Nothing of {name} waits for you: it is accepted, and its tools are as you accepted them."
+            return _nothing_waits(name)
         _check_somebody_is_here(self._mcp, name)
         if self._mcp.approval.change(name, diff):
             self._mcp.pins.accept(name, tools)
         self._mcp.watch.forget(name)
         return ""
 
+    def agree(self, name: str) -> str:
+        """Accept it, or what its tools have become, without a card: whoever says so was shown what it is."""
+        one = self._find_planned(name)
+        if one.standing in ("unknown", "refused") and one.identity is not None:
+            self._mcp.approval.remember([one.identity], accepted=True)
+            self._mcp.look()
+            return f"{name} is accepted as shown."
+        tools = _tools_of(self._mcp, self._find_usable(name))
+        diff = self._mcp.pins.change(name, tools)
+        if not diff:
+            return _nothing_waits(name)
+        self._mcp.approval.forget_grants(name)
+        self._mcp.pins.accept(name, tools)
+        self._mcp.watch.forget(name)
+        return f"{self._redact(diff)}\nThe changed tools of {name} are accepted as shown."
+
     def _find_planned(self, name: str) -> PlannedServer:
-        plan = self._mcp.look()
-        found = plan.find(name)
-        if found is None:
-            known = ", ".join(one.name for one in plan.servers) or "none"
-            raise ConfigError(f"There is no MCP server {name}. Declared: {known}. %vibe mcp add declares one.")
-        return found
+        return find_server(self._mcp, name)
 
     def _find_usable(self, name: str) -> PlannedServer:
         one = self._find_planned(name)
@@ -213,6 +227,24 @@ class _Commands:
     def _close_others(self) -> None:
         self._mcp.look()
         self._mcp.wait(_wait_until_declared(self._mcp))
+
+
+def find_server(mcp: McpServers, name: str) -> PlannedServer:
+    """The declared server of that name.
+
+    Raises:
+        ConfigError: there is none, or a setting is wrong.
+    """
+    plan = mcp.look()
+    found = plan.find(name)
+    if found is None:
+        known = ", ".join(one.name for one in plan.servers) or "none"
+        raise ConfigError(f"There is no MCP server {name}. Declared: {known}. %vibe mcp add declares one.")
+    return found
+
+
+def _nothing_waits(name: str) -> str:
+    return f"Nothing of {name} waits for you: it is accepted, and its tools are as you accepted them."
 
 
 def _check_somebody_is_here(mcp: McpServers, name: str) -> None:

@@ -39,6 +39,7 @@ SHOWN_MODELS: Final = 20
 LISTING_WAIT: Final = 30.0
 """Seconds that a server may take to list its models."""
 _NOTHING: Final = "Nothing was changed."
+_TRY_DEMO: Final = f"{_NOTHING} To see the demo model: %vibe look around"
 _DEMO: Final = "the demo model: a script on this machine; no AI, no key, no network"
 
 
@@ -56,8 +57,18 @@ def setup_command(app: "App", say: Callable[[str], None]) -> str:
 class GuidedSetup:
     """Asks, tries what was answered, and writes it. Main thread."""
 
-    def __init__(self, setup: KernelSettings, models: ModelSetup, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, setup: KernelSettings, models: ModelSetup, say: Callable[[str], None], *, has_session: bool = True
+    ) -> None:
+        """
+        Args:
+            setup: the settings.
+            models: what can be chosen.
+            say: prints.
+            has_session: whether this process asks the model later, and may so keep a key for itself.
+        """
         self._setup = setup
+        self._has_session = has_session
         self._models = models
         self._say = say
 
@@ -79,7 +90,7 @@ class GuidedSetup:
         while True:
             offer = self._ask_offer()
             if offer is None:
-                return self._models.use_tour()
+                return self._models.use_tour() if self._has_session else _TRY_DEMO
             connection = self._ask_connection(offer)
             if check_model(self._models.model(connection), self._say):
                 break
@@ -172,6 +183,8 @@ class GuidedSetup:
 
     def _ask_place(self) -> KeyPlace:
         lines: dict[KeyPlace, str] = dict(self._models.places())
+        if not self._has_session:
+            del lines["session"]
         lines["file"] += ", a file that only you may read"
         return self._ask_line("Where should the key be stored?", lines)
 

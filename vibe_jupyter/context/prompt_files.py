@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from vibe_jupyter.errors import ConfigError
@@ -21,6 +22,8 @@ CLI_PROMPT: Final = "cli"
 """The base prompt where the settings name no other."""
 SUBAGENT_PROMPT: Final = "subagent"
 """What a sub-agent has in its place: it names no tools, since a sub-agent may have any of them or none."""
+WITHOUT_NOTEBOOK: Final = MappingProxyType({CLI_PROMPT: "shell", SUBAGENT_PROMPT: "shell_subagent"})
+"""What takes the place of ours where there are no cells."""
 UTILITY_PROMPTS: Final = ("compact", "project_context", "dangerous_directory")
 _BUILT_IN: Final = Path(__file__).parents[1] / "agent" / PROMPTS
 _VARIABLE: Final = lazy_pattern(r"\{(?P<name>[a-z_]+(?:\.[a-z_]+)?)\}")
@@ -43,8 +46,12 @@ class PromptFiles(NamedTuple):
     home: Path
     """The user's own folder."""
 
-    def base_prompt(self, name: str) -> str:
+    def base_prompt(self, name: str, *, has_notebook: bool = True) -> str:
         """The base prompt of that name.
+
+        Args:
+            name: as the settings have it.
+            has_notebook: whether there can be cells; else one of ours gives way to that for a shell.
 
         Raises:
             ConfigError: there is none; says which there are.
@@ -55,6 +62,8 @@ class PromptFiles(NamedTuple):
                 f"There is no prompt {name!r} for system_prompt_id. The prompts are: {', '.join(self.names())}. "
                 f"Another one is a file {self.home / PROMPTS / name}{ENDING}."
             )
+        if found.is_built_in and not has_notebook and name in WITHOUT_NOTEBOOK:
+            return self.base_prompt(WITHOUT_NOTEBOOK[name])
         return found.text
 
     def utility_prompt(self, name: str) -> PromptText:

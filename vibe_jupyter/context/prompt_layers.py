@@ -93,6 +93,8 @@ def prompt_layers(sources: LayerSources, *, base: str, project: str, now: dateti
 def _platform_text(sources: LayerSources, now: datetime) -> str:
     around = sources.around
     where = "none, a terminal without cells"
+    if not around.has_notebook and not around.attended:
+        where = "none, your answer is printed; no cells, no page"
     if around.has_notebook:
         live = "a page shows the notebook" if around.attended else "a program runs the notebook"
         where = live if around.is_live else "no page; the notebook's file alone"

@@ -1,7 +1,10 @@
 """A run shown to a program: its answer, one JSON document, or a line of JSON for each event. Nobody can be asked."""
 
 import json
+import shlex
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Literal, TextIO
 
 from vibe_jupyter.protocol import (
@@ -20,13 +23,24 @@ from vibe_jupyter.protocol import (
     UserMessage,
 )
 from vibe_jupyter.protocol.schema import event_line
+from vibe_jupyter.session.journal import SHORT_ID
+from vibe_jupyter.shell_advice import PROGRAM, in_shell
 from vibe_jupyter.ui.front_end import Metadata, Send
+from vibe_jupyter.ui.status_line import end_words
 from vibe_jupyter.ui.step import plain_line
 from vibe_jupyter.ui.text import one_line, readable_text
 from vibe_jupyter.ui.text_prompt import PromptTasks
 
 Output = Literal["text", "json", "streaming"]
 OUTPUTS: Final[tuple[Output, ...]] = ("text", "json", "streaming")
+NOTICE_LIMIT: Final = 4_000
+"""Characters of a notice that are printed: its end is the next step."""
+CUT: Final = {
+    "length": "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens.",
+    "content_filter": "The answer ends here because the server's content filter cut it.",
+    "interrupted": "The answer ended early. It is not sent to the model again.",
+}
+"""Said of an answer that is not whole, by how it stopped."""
 
 
 class ProgramFrontEnd:
@@ -60,22 +74,26 @@ class ProgramFrontEnd:
 class RunWriter:
     """Writes a run in one of three forms."""
 
-    def __init__(self, output: Output, out: TextIO, steps: TextIO = sys.stderr) -> None:
+    def __init__(self, output: Output, out: TextIO, *, folder: Path | None = None) -> None:
         """
         Args:
             output: the form.
             out: gets the form, and nothing else.
-            steps: gets a line for each step and notice where `out` does not tell of them while they happen.
+            folder: of the project, where the command line named one.
         """
         self._output = output
         self._out = out
-        self._steps = steps
+        self._folder = folder
+        self._steps = sys.stderr
+        self.session_id: Callable[[], str] = str
+        """Gives the id of the saved conversation; empty where none is saved."""
         self._messages: list[Message] = []
         self._started: RunStarted | None = None
         self._finished: RunFinished | None = None
 
     def take(self, event: Event) -> None:
         """The next event."""
+        event = self._advise(event)
         if self._output == "streaming":
             self._write(event_line(event))
         match event:
@@ -88,7 +106,7 @@ class RunWriter:
             case ToolFinished():
                 self._say(plain_line(event))
             case Notice():
-                self._say(readable_text(one_line(event.text)))
+                self._say(readable_text(one_line(event.text, NOTICE_LIMIT)))
             case _:
                 pass
 
@@ -97,11 +115,40 @@ class RunWriter:
         if self._output == "json":
             self._write(json.dumps(self._document(), ensure_ascii=False, indent=2))
         elif self._output == "text":
-            answers = [message.text for message in self._messages if isinstance(message, AssistantMessage)]
-            answer = answers[-1] if answers else ""
+            last = self._last_answer()
+            answer = last.text if last is not None else ""
             self._write(readable_text(answer) if self._out.isatty() else answer)
-        if self._finished is not None and self._finished.error:
-            self._say(readable_text(self._finished.error))
+        if (finished := self._finished) is not None:
+            ending = "" if finished.reason == "stop" else f"{end_words(finished.reason)[1]}."
+            for said in dict.fromkeys(filter(None, (self._cut_words(), finished.error or ending))):
+                self._say(readable_text(said))
+        if session_id := self.session_id():
+            named = "" if self._folder is None else f" --folder {shlex.quote(str(self._folder))}"
+            short = session_id[:SHORT_ID]
+            step = f"{PROGRAM} ask{named} --resume {short} continues it."
+            print(f"Session {short}: {step}", file=self._steps, flush=True)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last answer is not whole."""
+        return bool(self._cut_words())
+
+    def _cut_words(self) -> str:
+        last = self._last_answer()
+        return CUT.get(last.stop_reason, "") if last is not None else ""
+
+    def _last_answer(self) -> AssistantMessage | None:
+        return next((one for one in reversed(self._messages) if isinstance(one, AssistantMessage)), None)
+
+    def _advise(self, event: Event) -> Event:
+        """The event with next steps that can be taken in a shell."""
+        match event:
+            case Notice(text=text) if "%vibe" in text:
+                return event.model_copy(update={"text": in_shell(text, self._folder)})
+            case RunFinished(error=error) if "%vibe" in error:
+                return event.model_copy(update={"error": in_shell(error, self._folder)})
+            case _:
+                return event
 
     def _document(self) -> dict[str, Any]:
         started, finished = self._started, self._finished
@@ -110,6 +157,8 @@ class RunWriter:
             "model": started.model if started is not None else "",
             "agent": started.agent if started is not None else "",
             **(finished.model_dump(mode="json", exclude={"type"}) if finished is not None else {}),
+            "cut": self._cut_words(),
+            "session_id": self.session_id(),
         }
 
     def _write(self, text: str) -> None:

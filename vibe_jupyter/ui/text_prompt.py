@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import (
+    ALLOW_ONCE,
     Answer,
     ApprovalRequested,
     ApprovalResolved,
@@ -141,7 +142,8 @@ class TextPrompt:
         return self._keyboard.choose(question, keys)
 
     def _read_denial(self, request: ApprovalRequested, message: str) -> Command:
-        words = message or self._read_line("Tell the agent why (optional): ").strip()
+        has_agent = request.allow == ALLOW_ONCE  # no agent waits for what we ask ourselves, such as trust
+        words = message or (self._read_line("Tell the agent why (optional): ").strip() if has_agent else "")
         return Reject(approval_id=request.approval_id, message=words)
 
     def _edit_argument(self, request: ApprovalRequested, edited: str | None) -> str | None:
