@@ -344,12 +344,7 @@ def test_the_questions_of_setup_lead_to_a_model_that_answers(shell: Shell) -> No
     assert refused.returncode == 2
     assert all(one in refused.stderr for one in ("MISTRAL_API_KEY", "[[providers]]", "--model NAME@"))
     shell.model.will_reply("ok", "ok", "Hello.")
-    answers = {
-        "by its number or name": "other",
-        "Its address": shell.model.url,
-        "Its API key": "",
-        " of the model": "m",
-    }
+    answers = {"1-10: ": "vllm", "Its address": shell.model.url, " of the model": "m", "same: ": "save"}
     code, written = shell.type("setup", answers=answers)
     assert code == 0, written
     assert "vibe-jupyter ask" in written
