@@ -69,11 +69,13 @@ class Shell:
             written, open_answers, looked = "", dict(answers), 0
             with contextlib.suppress(OSError):  # of a terminal that nobody has open any longer
                 while select.select([master], [], [], WAIT)[0] and (piece := os.read(master, 1 << 16)):
-                    written += piece.decode()
+                    written += piece.decode("utf-8", "replace")
                     for question in [one for one in open_answers if one in written[looked:]]:
                         os.write(master, f"{open_answers.pop(question)}\n".encode())
                         looked = len(written)
             os.close(master)
+            if open_answers:
+                program.kill()  # it waits for what nobody was told to type
             return program.wait(WAIT), written
 
 
