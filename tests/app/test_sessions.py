@@ -111,12 +111,12 @@ def test_the_latest_conversation_of_a_folder_goes_on_after_a_restart(machine: Ma
         assert "No prompts yet in this conversation" in session.run("%vibe history").text
         said = session.run("%vibe resume").text
         assert "Continuing 'Remember the number 4711' (" in said
-        assert "`df`, `n` are gone: the kernel was restarted." in said
+        assert "`df`, `n` are not here: the conversation was in another Python process." in said
         session.run("%%vibe\nWhich number?")
         messages = machine.model.requests[-1].messages
         assert messages[1 : len(before)] == before[1:]
         assert messages[len(before)]["content"] == "It has one row."
-        assert "These variables are gone: df, n." in texts(messages[-1])
+        assert "Its variables are not here: df, n." in texts(messages[-1])
         listed = session.run("%vibe history").text.splitlines()
         assert listed[:2] == ["1  Remember the number 4711 and more", "2  Which number?"]
         recalled = session.wire.cell(session.wire.send("%vibe history 1", allow_stdin=False))

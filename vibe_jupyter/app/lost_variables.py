@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
@@ -16,39 +16,56 @@ _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
 class Move(NamedTuple):
-    """How a conversation came to the process that continues it."""
+    """Change of process between the last prompt of a conversation and its continuation."""
 
-    is_restart: bool
-    """Whether a kernel held it last, and another than this one, which never did."""
+    change: Literal["none", "restart", "process"]
+    """"restart" if another kernel of the same notebook had the conversation, "process" if any other process had it."""
     left: str
-    """Path of its notebook, where this process has none; else empty."""
+    """Path of the notebook that the conversation leaves for a process without one, else ''."""
 
     @classmethod
-    def of(cls, contents: JournalContents, pid: int, *, in_kernel: bool) -> "Move":
-        """The move that brings it here.
+    def of(cls, contents: JournalContents, pid: int, notebook: str, *, has_notebook: bool) -> "Move":
+        """Compare this process with the last one that the journal names.
+
+        A process without a notebook's path may have been a terminal or a kernel whose notebook has no known path, so
+        only equal paths prove a restart.
 
         Args:
-            contents: of its journal.
-            pid: of this process.
-            in_kernel: whether this process is the kernel of a notebook.
+            contents: contents of the journal.
+            pid: id of this process.
+            notebook: path of this process's notebook, '' if it is unknown.
+            has_notebook: whether this process is the kernel of a notebook.
         """
-        holders = [*reversed(contents.notes), *([contents.header] if contents.header is not None else [])]
-        notebook = next((one.notebook for one in holders if one.notebook), "")
-        was_in_kernel = next((one.in_kernel for one in holders if one.in_kernel is not None), True)
-        is_restart = in_kernel and was_in_kernel and pid not in {one.pid for one in holders}
-        return cls(is_restart, "" if in_kernel else notebook)
+        pids: list[int] = []
+        latest = known = ""
+        for one in (*([contents.header] if contents.header is not None else []), *contents.notes):
+            if one.pid is not None:
+                pids.append(one.pid)
+                latest = ""
+            latest = one.notebook or latest
+            known = latest or known
+        change = "process"
+        if pid in pids[-1:]:
+            change = "none"
+        elif notebook and notebook == latest and pid not in pids:
+            change = "restart"
+        return cls(change, "" if has_notebook else known)
 
     def report(self, lost: Sequence[str]) -> str:
-        """What the model is told; empty where nothing changed for it."""
-        names = ", ".join(lost)
-        if self.is_restart:
-            return f"The kernel was restarted since. These variables are gone: {names}." if lost else ""
+        """Return the sentences for the model, or '' if nothing changed for it."""
         said: list[str] = []
         if self.left:
             said.append(f"No notebook is open here: the cells of {self.left} can be neither run nor changed.")
         if lost:
-            said.append(f"The conversation was in another Python process. Its variables are not here: {names}.")
+            said.append(f"{_CAUSES[self.change]} {', '.join(lost)}.")
         return " ".join(said)
+
+
+_CAUSES: Final = {
+    "none": "These variables are gone:",
+    "restart": "The kernel was restarted since. These variables are gone:",
+    "process": "The conversation was in another Python process. Its variables are not here:",
+}
 
 
 def lost_variables(known: Sequence[str], present: Mapping[str, object], history: Iterable[Message]) -> list[str]:
@@ -66,9 +83,11 @@ def loss_text(lost: Sequence[str], cells: Sequence[Cell], present: Mapping[str, 
         return ""
     named = ", ".join(f"`{name}`" for name in lost) if len(lost) <= _NAMED else f"`{lost[0]}` and {len(lost) - 1} more"
     verb = "is" if len(lost) == 1 else "are"
-    said = f"{named} {verb} gone: the kernel was restarted."
-    if not move.is_restart:
-        said = f"{named} {verb} not here: the conversation was in another Python process."
+    said = {
+        "none": f"{named} {verb} gone.",
+        "restart": f"{named} {verb} gone: the kernel was restarted.",
+        "process": f"{named} {verb} not here: the conversation was in another Python process.",
+    }[move.change]
     made = cells_that_make(lost, cells, present)
     return f"{said} Run {_cells_text(made, cells)}?" if made else said
 

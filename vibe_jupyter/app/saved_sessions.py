@@ -93,7 +93,7 @@ class SavedSessions:
         """Where a conversation would be held now."""
         path = self._notebook.path() if self._notebook is not None else None
         with contextlib.suppress(OSError):
-            return Place(str(Path.cwd()), "" if path is None else str(path), in_kernel=self._notebook is not None)
+            return Place(str(Path.cwd()), "" if path is None else str(path))
         return NO_PLACE
 
 

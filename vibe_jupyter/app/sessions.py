@@ -292,12 +292,12 @@ class KernelSessions:
         self.conversation = conversation = Conversation.resumed(journal, contents)
         self._session_id, self._offered = conversation.id, True
         place = self.saved.place()
-        note = JournalNote(pid=journal.pid, in_kernel=place.in_kernel, notebook=place.notebook or None, title=title)
-        self._note(note)
+        self._note(JournalNote(pid=journal.pid, notebook=place.notebook or None, title=title))
         self.begin_run()
         with without_working_folder():
             from vibe_jupyter.app.lost_variables import Move, loss_text, lost_variables
-        self._move = Move.of(contents, journal.pid, in_kernel=place.in_kernel)
+        has_notebook = self._parts.notebook is not None
+        self._move = Move.of(contents, journal.pid, place.notebook, has_notebook=has_notebook)
         present = self._parts.variables()
         known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
         self._lost = lost_variables(known, present, conversation.history)

@@ -78,8 +78,6 @@ class JournalHeader(Value):
     """Where the kernel ran; empty where nobody said."""
     notebook: str = ""
     """Its path; empty in a terminal, and where nothing names it."""
-    in_kernel: bool = True
-    """Whether the process was the kernel of a notebook, and not one of a terminal or a script."""
     parent: str = ""
     """Id of the conversation this one was forked from."""
     imported: str = ""
@@ -101,8 +99,6 @@ class JournalNote(Value):
     """Commands that went on then."""
     pid: int | None = None
     """The process that writes from here on."""
-    in_kernel: bool | None = None
-    """As in the header, for that process."""
 
 
 JournalBody = JournalHeader | JournalNote | DurableEvent
@@ -360,8 +356,7 @@ class Place(NamedTuple):
 
     folder: str = ""
     notebook: str = ""
-    in_kernel: bool = True
-    """All as in `JournalHeader`."""
+    """Both as in `JournalHeader`."""
 
 
 NO_PLACE = Place()
@@ -437,7 +432,6 @@ class Journal:
             pid=os.getpid(),
             folder=place.folder,
             notebook=place.notebook,
-            in_kernel=place.in_kernel,
             parent=parent,
             imported=imported,
             schema_only=schema_only,
