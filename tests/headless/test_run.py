@@ -148,8 +148,8 @@ def test_a_kernel_that_dies_is_said_and_the_rest_is_saved(environment: dict[str,
     path = write(work / "n.ipynb", "print('kept')", "import os\nos._exit(3)")
     done = run(environment, path)
     assert done.returncode == 1
-    assert "The kernel died" in done.stderr
-    assert texts(path) == ["kept\n", ""]
+    assert "The kernel died: exit code 3." in done.stderr
+    assert texts(path) == ["kept\n", "KernelDied"]
 
 
 @pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", further("SIGHUP")])

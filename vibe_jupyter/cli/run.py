@@ -18,6 +18,7 @@ from vibe_jupyter.errors import ConfigError, RunFailed
 from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
+from vibe_jupyter.headless.lost_run import LOAD, KernelDeaths, is_prompt_cell
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.installation import PACKAGE, pip_install
 from vibe_jupyter.notebook.cell_names import gives_prompt
@@ -29,7 +30,6 @@ from vibe_jupyter.tools.contract import lost_words
 LABEL_WIDTH: Final = 60
 """Characters of a cell's first line in the list of what ran."""
 SKIPPED: Final = "skip-execution"  # nbclient's tag for cells that are not run
-LOAD: Final = "%load_ext vibe_jupyter"
 _LOADED = re.compile(r"^\s*%(re)?load_ext\s+vibe_jupyter\b", re.MULTILINE)
 _SETTINGS: Final = MappingProxyType(
     {
@@ -192,7 +192,9 @@ def _run_in(kernel: KernelProcess, name: str, document: HeadlessDocument, option
     notebook_run = NotebookRun(
         document, kernel, path=options.notebook.resolve().name, say=say.note, allowed=options.allowed
     )
-    cells = _CellsInOrder(document, notebook_run, say, options.timeout)
+    environ = {**os.environ, **options.settings}
+    deaths = KernelDeaths(document, notebook_run, options.notebook, environ, say.note)
+    cells = _CellsInOrder(document, notebook_run, deaths, say, options.timeout)
     if options.prompt is None or options.stop_on_error:
         return cells.run(_ids(document))
     return cells.run_and_repair(originals)
@@ -206,10 +208,16 @@ class _CellsInOrder:
     """Runs code cells one after the other, as Run All does; the agent runs its own."""
 
     def __init__(
-        self, document: HeadlessDocument, notebook_run: NotebookRun, say: "_Progress", timeout: float | None
+        self,
+        document: HeadlessDocument,
+        notebook_run: NotebookRun,
+        deaths: KernelDeaths,
+        say: "_Progress",
+        timeout: float | None,
     ) -> None:
         self._document = document
         self._notebook_run = notebook_run
+        self._deaths = deaths
         self._say = say
         self._timeout = timeout
 
@@ -224,14 +232,22 @@ class _CellsInOrder:
             if SKIPPED in cell["metadata"].get("tags", ()):
                 self._say.note(f"skipped, as its tag {SKIPPED} says")
                 continue
-            outcome = self._notebook_run.run_cell(cell_id, timeout=self._timeout)
+            outcome = self._run_cell(cell_id, cell["source"])
             meant = outcome.status == "error" and may_raise(cell)
             self._say.end(outcome, cell, meant=meant)
             if outcome.status != "ok" and not meant:
-                return _agent_exit(cell) if _agent_failed(outcome) else CELL_FAILED
+                return _agent_exit(cell) if _agent_failed(outcome, cell) else CELL_FAILED
             if not _agent_came_to_its_end(cell):
                 code = _agent_exit(cell)
         return code
+
+    def _run_cell(self, cell_id: str, source: str) -> CellOutcome:
+        """Run one cell; if its kernel dies, keep what there is and go on where the agent has turns left."""
+        began = time.monotonic()
+        told = self._deaths.told() if is_prompt_cell(source) else ""
+        added = f"\n\n{told}" if told else ""
+        outcome = self._notebook_run.run_cell(cell_id, timeout=self._timeout, added=added)
+        return self._deaths.handle(cell_id, outcome, began, self._timeout)
 
     def run_and_repair(self, originals: Mapping[str, str]) -> int:
         """Run the cells; a failure is left to the prompt, which comes last. Returns whether all run in the end.
@@ -242,7 +258,8 @@ class _CellsInOrder:
         prompt = [cell_id for cell_id in _ids(self._document) if cell_id not in originals]
         first = self.run(list(originals))
         if not self._notebook_run.is_alive:
-            return first
+            self._say.note("The kernel is restarted for the prompt; no cell is run again.")
+            self._deaths.restart(loads=len(prompt) > 1)
         if (code := self.run(prompt)) != DONE:
             return code
         return self._run_rest(originals) if first == CELL_FAILED else first
@@ -255,6 +272,9 @@ class _CellsInOrder:
         for cell in _code_cells(self._document):
             if gives_prompt(cell["source"]) or not cell["source"].strip() or self._has_run(cell):
                 continue
+            if cell["id"] in self._deaths.killers and originals.get(cell["id"]) == cell["source"]:
+                self._say.line(f"Not run again: the kernel died in this cell: {_first_line(cell['source'])}")
+                return CELL_FAILED
             if originals.get(cell["id"]) != cell["source"]:
                 self._say.line(f"Not run: the agent changed a cell and did not run it: {_first_line(cell['source'])}")
                 return CELL_FAILED
@@ -274,9 +294,10 @@ def _agent_exit(cell: dict[str, Any]) -> int:
     return next((exit_code(end) for end in _ends(cell) if end not in _GOOD_ENDS), AGENT_FAILED)
 
 
-def _agent_failed(outcome: CellOutcome) -> bool:
+def _agent_failed(outcome: CellOutcome, cell: dict[str, Any]) -> bool:
     """Whether the cell ended as that of a failed run does."""
-    return outcome.error.startswith(f"{RunFailed.__name__}:")
+    died_in_prompt = outcome.status == "died" and is_prompt_cell(cell["source"])
+    return died_in_prompt or outcome.error.startswith(f"{RunFailed.__name__}:")
 
 
 def _ids(document: HeadlessDocument) -> list[str]:
@@ -302,7 +323,7 @@ def _agent_came_to_its_end(cell: dict[str, Any]) -> bool:
 
 def _said_by_agent(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """All that a `%%vibe` cell shows; of other code what runs in it show, and why one could not begin."""
-    if cell["source"].lstrip().startswith("%%vibe"):
+    if is_prompt_cell(cell["source"]):
         return cell["outputs"]
     return [one for one in cell["outputs"] if METADATA_KEY in one.get("metadata", {}) or _is_refusal(one)]
 
@@ -352,7 +373,7 @@ class _Progress:
             self.line("\n".join(f"      {row}" for row in text.rstrip().splitlines()))
         self._warn_of_undo(cell)
         seconds = time.monotonic() - self._began
-        if outcome.status == "ok" or _agent_failed(outcome):
+        if outcome.status == "ok" or (outcome.status != "died" and _agent_failed(outcome, cell)):
             ended = outcome.status == "ok" and _agent_came_to_its_end(cell)
             words = "ok" if ended else "the agent did not finish"
             self.note(f"{words}, {seconds:.1f} s")

@@ -4,12 +4,14 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import zmq
@@ -48,8 +50,12 @@ try: from vibe_jupyter.import_guard import work_for_us; work_for_us()
 except ImportError: pass
 from runpy import run_module; run_module("{module}", run_name="__main__", alter_sys=True)"""
 """Starts a kernel in any version of Python; `-P` is not known before 3.11, and IPython would keep the folder out."""
+_NO_CELL: Final = ""
+"""Stands for the id of a cell where code belongs to none."""
 _STDERR: Final = 2
 """Its descriptor."""
+_WHY_KILLED: Final = MappingProxyType({9: ", as a system sends it that runs out of memory"})
+"""Usual causes of signals, by number."""
 
 Status = Literal["ok", "error", "aborted", "interrupted", "timeout", "died"]
 Say = Callable[[str], object]
@@ -93,6 +99,13 @@ class KernelProcess:
             notebook: the file it is for.
             environment: variables that it has beside those of this process; None for none.
         """
+        self._name = name
+        self._notebook = notebook
+        self._environment = dict(environment or {})
+        self._start()
+
+    def _start(self) -> None:
+        name, notebook = self._name, self._notebook
         self._folder = tempfile.mkdtemp(prefix="vibe-kernel-")
         self._manager = KernelManager(
             kernel_name=name or "python3",
@@ -103,7 +116,7 @@ class KernelProcess:
             # Sockets in a folder of our own are nobody else's to open.
             self._manager.transport, self._manager.ip = "ipc", f"{self._folder}/s"
         # Where a server starts the kernel, this says which notebook it is for.
-        variables = {**os.environ, **(environment or {}), "JPY_SESSION_NAME": str(notebook)}
+        variables = {**os.environ, **self._environment, "JPY_SESSION_NAME": str(notebook)}
         variables = python_environment(variables, str(notebook.parent))
         try:
             # What the kernel writes past its cells is no part of what our own program prints.
@@ -142,12 +155,34 @@ class KernelProcess:
         """Whether the process runs."""
         return bool(self._manager.is_alive())
 
+    @property
+    def ending(self) -> str:
+        """Exit code or signal of a process that ended by itself, in words; "" while it runs."""
+        process: Any = getattr(self._manager.provisioner, "process", None)
+        code: int | None = getattr(process, "returncode", None)
+        if code is None:
+            return ""
+        if code >= 0:
+            return f"exit code {code}"
+        with contextlib.suppress(ValueError):  # of a signal that this Python has no name for
+            return f"signal {signal.Signals(-code).name}{_WHY_KILLED.get(-code, '')}"
+        return f"signal {-code}"
+
+    def restart(self) -> None:
+        """Replace the process, which may have ended, by a new one.
+
+        Raises:
+            NotebookError: it does not start.
+        """
+        self.close()
+        self._start()
+
     def execute(self, code: str, cell: str) -> str:
         """Send a cell; returns the id of the request."""
         content: dict[str, Any] = {
             "code": without_halves(code),
             "silent": False,
-            "store_history": True,
+            "store_history": cell != _NO_CELL,
             "user_expressions": {},
             "allow_stdin": False,
             "stop_on_error": True,
@@ -237,6 +272,8 @@ class NotebookRun:
         self._requests = BridgeMethods(document, self)
         self._open: dict[str, _Request] = {}
         """Requests without their end, by message id."""
+        self.died_in: tuple[str, ...] = ()
+        """Ids of the cells that were running when the kernel died, in the order in which they began."""
 
     @property
     def client(self) -> str:
@@ -253,28 +290,63 @@ class NotebookRun:
         """Whether the kernel's process runs."""
         return self._kernel.is_alive
 
-    def run_cell(self, cell: str, *, timeout: float | None = None) -> CellOutcome:
+    def run_cell(self, cell: str, *, timeout: float | None = None, added: str = "") -> CellOutcome:
         """Run one cell to its end.
+
+        Args:
+            cell: its id.
+            timeout: seconds it may take; None for no limit.
+            added: sent behind the source of a prompt, and not written into the notebook.
 
         Raises:
             KeyboardInterrupt: Ctrl-C; the cell was interrupted and what it had put out is in the document.
         """
-        self.send(cell)
-        *_, request = self._open.values()
+        source = self._document.cell(cell)["source"] + added
+        self._document.begin_run(cell)
+        return self._run_code(allow_tools(source, self._allowed), cell, timeout)
+
+    def continue_cell(self, cell: str, code: str, *, timeout: float | None = None) -> CellOutcome:
+        """Run code behind what the cell shows already. Raises as `run_cell`."""
+        self._document.running.add(cell)
+        return self._run_code(allow_tools(code, self._allowed), cell, timeout)
+
+    def restart(self, *commands: str) -> CellOutcome:
+        """Replace the kernel by a new one that has run nothing but these commands, none of which is shown.
+
+        Returns:
+            The end of the first command that failed, or of the last one.
+
+        Raises:
+            NotebookError: it does not start.
+        """
+        self._open.clear()
+        self._document.running.clear()
+        self._kernel.restart()
+        outcome = CellOutcome(_NO_CELL, "ok")
+        for command in commands:
+            outcome = self._run_code(command, _NO_CELL, START_WAIT)
+            if outcome.status != "ok":
+                break
+        return outcome
+
+    def send(self, cell: str, *, asked_by: str | None = None) -> str:
+        """Send a cell to the kernel for the agent; returns the id of the request."""
+        source = self._document.cell(cell)["source"]
+        self._document.begin_run(cell)
+        return self._send_code(source, cell, asked_by)
+
+    def _send_code(self, code: str, cell: str, asked_by: str | None = None) -> str:
+        request = self._kernel.execute(code, cell)
+        self._open[request] = _Request(cell, asked_by)
+        return request
+
+    def _run_code(self, code: str, cell: str, timeout: float | None) -> CellOutcome:
+        request = self._open[self._send_code(code, cell)]
         try:
             return self._to_the_end(request, timeout)
         except KeyboardInterrupt:
             self._interrupt_until_over(request)
             raise
-
-    def send(self, cell: str, *, asked_by: str | None = None) -> str:
-        """Send a cell to the kernel, with what the command line allows; the id of the request."""
-        source = self._document.cell(cell)["source"]
-        self._document.begin_run(cell)
-        code = source if asked_by else allow_tools(source, self._allowed)
-        request = self._kernel.execute(code, cell)
-        self._open[request] = _Request(cell, asked_by)
-        return request
 
     def interrupt(self) -> None:
         """Interrupt the kernel."""
@@ -284,7 +356,7 @@ class NotebookRun:
         if self._finish_request(request, timeout):
             return _cell_outcome(request)
         if not self._kernel.is_alive:
-            return CellOutcome(request.cell, "died", "The kernel died.")
+            return CellOutcome(request.cell, "died", f"The kernel died: {self._kernel.ending}.")
         self._interrupt_until_over(request)
         return CellOutcome(request.cell, "timeout", f"It ran longer than {timeout:g} s and was interrupted.")
 
@@ -307,6 +379,7 @@ class NotebookRun:
             if arrived is not None:
                 self._handle_message(*arrived)
             elif not self._kernel.is_alive:
+                self.died_in = tuple(dict.fromkeys(one.cell for one in self._open.values() if one.cell != _NO_CELL))
                 self._document.running.clear()
                 return False
         return True
