@@ -323,6 +323,7 @@ export interface ListedCell {
   edited_since_run: boolean;
   /** Whether it has the tag `raises-exception`. */
   may_raise: boolean;
+  tags: string[];
   outputs: ListedOutput[];
   /** What its metadata have under this key; null where that is no object. */
   vibe: Record<string, unknown> | null;

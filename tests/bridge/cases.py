@@ -259,6 +259,7 @@ def described(cell: str, source: str, *rest: Any) -> Json:
         "running": running,
         "edited_since_run": edited,
         "may_raise": False,
+        "tags": [],
         "outputs": shown,
         "vibe": None,
     }
@@ -283,6 +284,6 @@ def after_the_run(path: str) -> list[Json]:
         described("fresh-01", "6 * 7", 2, False, False, [brief("execute_result", ["text/plain"], 2, "42")])
         | {"vibe": NEW_MARK},
         described("plain-01", "y = 'ö😀'\nprint(y)", None, False, False, []) | {"vibe": NEW_MARK},
-        described("loaded-1", "x = 2", 3, False, True, LOADED) | {"may_raise": True},
+        described("loaded-1", "x = 2", 3, False, True, LOADED) | {"may_raise": True, "tags": ["raises-exception"]},
         described("locked-1", "z = 3", None, False, False, []),
     ]

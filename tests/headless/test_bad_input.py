@@ -34,12 +34,15 @@ def refused(done: "subprocess.CompletedProcess[str]") -> str:
     return done.stderr
 
 
+@pytest.mark.requirement("headless.no-notebook")
 @pytest.mark.parametrize(
     ("content", "says", "remedy"),
     [
         (b"", "is empty", "Make a notebook in Jupyter"),
         (b"\xff\xfe", "byte 0 is not valid UTF-8", ""),
         (b'{\n "cells": [', "not valid JSON (line 2, column 12", "take an older copy"),
+        (b"import pandas as pd\n", "holds text, not JSON", "jupytext --to ipynb"),
+        (b"---\ntitle: Quarto\n---\n", "holds text, not JSON", "jupytext --to ipynb"),
         (b"[" * 200_000, "nested too deeply", ""),
         (b"1" * 5_000, "a number of thousands of digits", ""),
         (b'{"a": 1}', "is JSON, but not a notebook", ""),

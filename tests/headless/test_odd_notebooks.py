@@ -11,6 +11,7 @@ import pytest
 
 from tests.headless.odd_notebooks import ODD, odd_notebook
 from tests.headless.test_run import WAIT, environment, model, run, texts, work, write
+from tests.kernel.fork_server import program_command
 from tests.tiers import further
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.testing import ScriptedModel, call
@@ -146,6 +147,34 @@ def test_a_cell_that_is_tagged_to_be_skipped_is_skipped(environment: dict[str, s
     assert done.returncode == 0, done.stderr
     assert "skipped, as its tag skip-execution says" in done.stdout
     assert texts(path) == ["", "42"]
+    assert not (work / "ran").exists()
+
+
+@pytest.mark.requirement("headless.skip-execution", "notebook.cells.tags")
+def test_the_agent_is_told_of_tags_and_runs_a_skipped_cell_by_name_alone(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    skipped = nbformat.v4.new_code_cell("open('ran', 'a').close()", metadata={"tags": ["slow", "skip-execution"]})
+    path = write(work / "n.ipynb", skipped, "six = 6")
+    model.will_reply(call("run_cells", cells=["#1-#2"]), call("run_cells", cells=["#1"]), "Done.")
+    done = run(environment, path, "-p", "run all", "--yes", "run_cells")
+    assert done.returncode == 0, done.stderr
+    first, ranged, named = model.requests
+    assert "(tags: slow, skip-execution) open('ran', 'a').close()" in str(first.messages[-1])
+    assert "six" in ranged.tool_results[-1]
+    assert "Skipped, as the tag skip-execution says: #1 " in ranged.tool_results[-1]
+    assert "Skipped" not in named.tool_results[-1]
+    assert (work / "ran").exists()
+
+
+@pytest.mark.requirement("headless.skip-execution")
+def test_verify_skips_a_cell_that_is_tagged_to_be_skipped(environment: dict[str, str], work: Path) -> None:
+    skipped = nbformat.v4.new_code_cell("open('ran', 'w').close()", metadata={"tags": ["skip-execution"]})
+    path = write(work / "n.ipynb", skipped, "6 * 7")
+    command = [*program_command(), "verify", str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "skipped, as its tag skip-execution says" in done.stdout
     assert not (work / "ran").exists()
 
 

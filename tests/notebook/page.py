@@ -31,6 +31,7 @@ class PageCell:
     edited: bool = False
     may_raise: bool = False
     """Whether it has the tag that says so."""
+    tags: list[str] = field(default_factory=list)
     vibe: Message | None = None
     """What its metadata say of who wrote it."""
     reply: Message | None = None
@@ -280,6 +281,7 @@ class Page:
             "running": cell.running,
             "edited_since_run": cell.edited,
             "may_raise": cell.may_raise,
+            "tags": cell.tags,
             "outputs": outputs,
             "vibe": cell.vibe,
         }

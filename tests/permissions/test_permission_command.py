@@ -28,7 +28,7 @@ def run(
         "VIBE_HOME": str(home or project / "no-home"),
     }
     done = subprocess.run(
-        [*COMMAND, words[0], "--project", str(project), *words[1:]],
+        [*COMMAND, *words[:1], "--project", str(project), *words[1:]],
         input=raw,
         capture_output=True,
         env=environ,
@@ -90,6 +90,14 @@ def test_places_are_read_from_lines_too(shell_project: Path) -> None:
     )
     said = answers(run(shell_project, "path", "--jsonl", lines=lines))
     assert [answer.get("verdict", "error") for answer in said] == ["allow", "error", "ask", "error"]
+
+
+@pytest.mark.requirement("programmatic.permission.jsonl")
+def test_commands_and_places_are_read_from_the_same_lines(shell_project: Path) -> None:
+    lines = '{"command": "ls"}\n{"op": "read", "path": "../outside/secret.txt"}\n{"command": "make"}\n{"op": "read"}\n'
+    done = run(shell_project, "--jsonl", lines=lines)
+    assert [answer.get("rule", "error") for answer in answers(done)] == ["read-only", "outside", "name", "error"]
+    assert run(shell_project).returncode == 2
 
 
 def test_the_corpus_of_commands_through_the_command_line(shell_project: Path) -> None:

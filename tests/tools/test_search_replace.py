@@ -247,6 +247,20 @@ async def test_the_threshold_decides_which_near_miss_is_shown(project: Path, edi
     assert SearchReplaceOptions().fuzzy_threshold == 0.9
 
 
+@pytest.mark.requirement("tools.search_replace.match.nearest")
+async def test_below_the_threshold_the_nearest_passage_is_shown_without_a_comparison(project: Path, edit):
+    text = "import a\n\ndef total_price(items):\n    result = 0\n    for item in items:\n        result += item.price\n"
+    (project / "f").write_text(text + "other = 1\n" * 20, encoding="utf-8")
+    wanted = "def total(xs):\n    sum = 0\n    for x in xs:\n        sum += x.price"
+
+    with pytest.raises(EditError, match=r"nearest \(7\d%\) is lines 3 to 6:") as refusal:
+        await edit("f", block(wanted, "pass"))
+
+    assert "     6          result += item.price" in str(refusal.value)
+    with pytest.raises(EditError, match="blanks and indentation count"):
+        await edit("f", block("lambda q: zz(q) * 4711", "pass"))
+
+
 async def test_what_only_differs_in_blanks_is_always_a_near_miss(project: Path, edit):
     (project / "f").write_text("if x:\n\treturn 1\n", encoding="utf-8")
 

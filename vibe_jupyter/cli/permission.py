@@ -23,7 +23,9 @@ Answer = dict[str, str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words after ``vibe-jupyter permission``."""
-    kinds = parser.add_subparsers(required=True, metavar="KIND")
+    _add_options(parser)
+    parser.set_defaults(command=_answer_either)
+    kinds = parser.add_subparsers(metavar="KIND")
     bash = kinds.add_parser("bash", help="a shell command", usage=_usage_text("bash", "COMMAND"))
     bash.add_argument(
         "words", nargs="*", metavar="COMMAND", help="the command as one argument; after -- if it starts with -"
@@ -33,24 +35,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     path.add_argument("words", nargs="*", metavar="read|write|list PATH", help="the operation and the path")
     path.set_defaults(command=_answer_path)
     for kind in (bash, path):
-        kind.add_argument(
-            "--project", type=Path, default=Path(), metavar="DIR", help="the project (default: this folder)"
-        )
-        kind.add_argument("--jsonl", action="store_true", help="read one JSON object a line, write one verdict a line")
+        _add_options(kind, is_kind=True)
+
+
+def _add_options(parser: argparse.ArgumentParser, *, is_kind: bool = False) -> None:
+    # argparse lets the default of a subparser win over a value that was given before its name.
+    folder, off = (argparse.SUPPRESS, argparse.SUPPRESS) if is_kind else (Path(), False)
+    parser.add_argument(
+        "--project", type=Path, default=folder, metavar="DIR", help="the project (default: this folder)"
+    )
+    parser.add_argument(
+        "--jsonl", action="store_true", default=off, help="read one JSON object a line, write one verdict a line"
+    )
 
 
 def _usage_text(kind: str, words: str) -> str:
     return f"vibe-jupyter permission {kind} [--project DIR] ({words} | --jsonl)"
 
 
-def _answer_command(chosen: argparse.Namespace) -> int:
-    workspace = _open_workspace(chosen.project)
+def _answer_either(chosen: argparse.Namespace) -> int:
+    """Answer lines of commands and places, as they come."""
+    if not chosen.jsonl:
+        raise ConfigError("Pass `bash COMMAND`, `path read|write|list PATH`, or --jsonl with one JSON object a line.")
+    answer_command, answer_path = _command_judge(chosen.project), _path_judge(chosen.project)
+
+    def answer(value: dict[str, Any]) -> Answer:
+        if "op" in value:
+            return answer_path(_text_field(value, "op"), _text_field(value, "path"))
+        return answer_command(_text_field(value, "command"))
+
+    return _answer_lines(sys.stdin.buffer, answer)
+
+
+def _command_judge(project: Path) -> Callable[[str], Answer]:
+    workspace = _open_workspace(project)
     shell = ShellState.of(os.environ, _shell_lists().for_shell())
 
     def answer(command: str) -> Answer:
         verdict = judge_command(command, workspace, shell)
         return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
+    return answer
+
+
+def _answer_command(chosen: argparse.Namespace) -> int:
+    answer = _command_judge(chosen.project)
     if chosen.jsonl:
         return _answer_lines(sys.stdin.buffer, lambda value: answer(_text_field(value, "command")))
     if len(chosen.words) != 1:
@@ -58,8 +87,8 @@ def _answer_command(chosen: argparse.Namespace) -> int:
     return _print_answer(answer(chosen.words[0]))
 
 
-def _answer_path(chosen: argparse.Namespace) -> int:
-    workspace = _open_workspace(chosen.project)
+def _path_judge(project: Path) -> Callable[[str, str], Answer]:
+    workspace = _open_workspace(project)
 
     def answer(operation: str, path: str) -> Answer:
         known = _OPERATIONS.get(operation)
@@ -68,6 +97,11 @@ def _answer_path(chosen: argparse.Namespace) -> int:
         verdict = judge_place(workspace, path, known)
         return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
+    return answer
+
+
+def _answer_path(chosen: argparse.Namespace) -> int:
+    answer = _path_judge(chosen.project)
     if chosen.jsonl:
         return _answer_lines(
             sys.stdin.buffer, lambda value: answer(_text_field(value, "op"), _text_field(value, "path"))

@@ -22,14 +22,13 @@ from vibe_jupyter.headless.lost_run import LOAD, KernelDeaths, is_prompt_cell
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.installation import PACKAGE, pip_install
 from vibe_jupyter.notebook.cell_names import gives_prompt
-from vibe_jupyter.notebook.document import may_raise
+from vibe_jupyter.notebook.document import cell_tags, may_raise
 from vibe_jupyter.options import TOUR, parse_price
-from vibe_jupyter.protocol import METADATA_KEY
+from vibe_jupyter.protocol import METADATA_KEY, SKIP_TAG
 from vibe_jupyter.tools.contract import lost_words
 
 LABEL_WIDTH: Final = 60
 """Characters of a cell's first line in the list of what ran."""
-SKIPPED: Final = "skip-execution"  # nbclient's tag for cells that are not run
 _LOADED = re.compile(r"^\s*%(re)?load_ext\s+vibe_jupyter\b", re.MULTILINE)
 _SETTINGS: Final = MappingProxyType(
     {
@@ -229,8 +228,8 @@ class _CellsInOrder:
             if cell is None or not cell["source"].strip():
                 continue
             self._say.begin(cell["source"])
-            if SKIPPED in cell["metadata"].get("tags", ()):
-                self._say.note(f"skipped, as its tag {SKIPPED} says")
+            if SKIP_TAG in cell_tags(cell):
+                self._say.note(f"skipped, as its tag {SKIP_TAG} says")
                 continue
             outcome = self._run_cell(cell_id, cell["source"])
             meant = outcome.status == "error" and may_raise(cell)

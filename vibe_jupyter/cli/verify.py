@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 from xml.etree import ElementTree
 
@@ -19,10 +20,16 @@ from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.fresh_run import FreshRun
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.notebook.verification import CellVerdict
+from vibe_jupyter.protocol import SKIP_TAG
 
 _EXIT_CODES: Final = """\
 exit codes: 0 every cell ran and shows what it showed, 1 a cell failed or differs, 2 wrong usage, 130 interrupted.
 Cells that give a prompt to the agent are not run. Cells do what they do: files that they write are written."""
+
+_NOT_RUN: Final = MappingProxyType(
+    {"prompt": "not run: it is a prompt", "skipped": f"skipped, as its tag {SKIP_TAG} says"}
+)
+"""Kinds of cells that were not run, in words."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +90,7 @@ def _fails(verdict: CellVerdict) -> bool:
 
 
 def _verdict_line(verdict: CellVerdict) -> str:
-    kind = "not run: it is a prompt" if verdict.kind == "prompt" else verdict.kind
+    kind = _NOT_RUN.get(verdict.kind, verdict.kind)
     return f"#{verdict.number} {verdict.cell}: {kind}{f': {verdict.words}' if verdict.words else ''}"
 
 
@@ -95,7 +102,7 @@ def _write_junit(path: Path, name: str, verdicts: Sequence[CellVerdict]) -> None
         case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": f"#{one.number} {one.cell}"})
         if _fails(one):
             ElementTree.SubElement(case, "failure", {"message": one.words, "type": one.kind})
-        elif one.kind == "prompt":
+        elif one.kind in _NOT_RUN:
             ElementTree.SubElement(case, "skipped")
     try:
         path.write_bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True))

@@ -39,8 +39,9 @@ _CANDIDATES: Final = 10
 """Passages that are compared."""
 _LETTERS: Final = 1_500
 """Characters up to which a passage is compared letter by letter, a longer one line by line."""
-_ALIKE: Final = 0.8
+_ALIKE: Final = 0.6
 """How alike a line must be, from 0 to 1, for its passage to be compared."""
+_LEAST_LIKENESS: Final = 0.4  # of a passage that is shown at all
 _NEARBY: Final = 3
 """Lines shown above and below."""
 _SHOWN: Final = 3_000
@@ -318,7 +319,7 @@ class _Passage:
 def find_near_miss(text: str, search: str, threshold: float) -> str:
     """The closest passage with its line numbers, and how it differs, where it is as alike as `threshold`.
 
-    Else where one of the lines stands; empty when none does.
+    Else where one of the lines stands, or the closest passage as it is; empty when nothing is near.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")[:_LINES]
     wanted = search.replace("\r\n", "\n").split("\n")[:_WANTED]
@@ -327,9 +328,11 @@ def find_near_miss(text: str, search: str, threshold: float) -> str:
         likeness = _passage_likeness(lines[first : first + len(wanted)], wanted, best.likeness if best else 0)
         if best is None or likeness > best.likeness:
             best = _Passage(first, likeness)
-    if best is None or best.likeness < threshold:
+    if best is None:
         return _one_line(lines, wanted)
     until = best.first + len(wanted)
+    if best.likeness < threshold:
+        return _one_line(lines, wanted) or _nearest(lines, best, until)
     found = lines[best.first : until]
     change = unified_diff("\n".join(wanted) + "\n", "\n".join(found) + "\n")
     how = f"{best.likeness:.0%} alike" if best.likeness < 1 else "only blanks or capitals differ"
@@ -337,6 +340,16 @@ def find_near_miss(text: str, search: str, threshold: float) -> str:
         f"The closest passage ({how}) is on {_line_range(best.first, until)}:\n"
         f"{_numbered_lines(lines, best.first - _NEARBY, until + _NEARBY)}\n"
         f"From the SEARCH text (-) to the file (+):\n{_short_line(change)}"
+    )
+
+
+def _nearest(lines: Sequence[str], passage: _Passage, until: int) -> str:
+    """The closest passage without a comparison: too much of it differs; "" if hardly anything is alike."""
+    if passage.likeness < _LEAST_LIKENESS:
+        return ""
+    return (
+        f"Nothing is alike enough; nearest ({passage.likeness:.0%}) is {_line_range(passage.first, until)}:\n"
+        f"{_numbered_lines(lines, passage.first - _NEARBY, until + _NEARBY)}"
     )
 
 

@@ -13,6 +13,7 @@ from vibe_jupyter.notebook.document import (
     bound_output,
     brief_output,
     cell_mark,
+    cell_tags,
     conversation_in,
     may_raise,
 )
@@ -389,6 +390,7 @@ class BridgeMethods:
                 "running": cell["id"] in document.running,
                 "edited_since_run": document.edited_since_run(cell),
                 "may_raise": may_raise(cell),
+                "tags": list(cell_tags(cell)),
                 "outputs": [brief_output(output) for output in cell.get("outputs", [])],
                 "vibe": cell_mark(cell),
             }

@@ -8,9 +8,10 @@ from typing import Any, Final
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.notebook_run import CellOutcome, NotebookRun
 from vibe_jupyter.notebook.cell_names import gives_prompt
-from vibe_jupyter.notebook.document import may_raise
+from vibe_jupyter.notebook.document import cell_tags, may_raise
 from vibe_jupyter.notebook.output_differences import difference
 from vibe_jupyter.notebook.verification import CellVerdict, missing_name
+from vibe_jupyter.protocol import SKIP_TAG
 
 _COMMAND: Final = re.compile(r"^([ \t]*)%vibe\b.*$", re.MULTILINE)
 
@@ -43,6 +44,8 @@ class FreshRun:
         verdict = partial(CellVerdict, cell=str(cell["id"]), number=number)
         if _asks_agent(cell["source"]):
             return verdict(kind="prompt")
+        if SKIP_TAG in cell_tags(cell):
+            return verdict(kind="skipped")
         had_run = cell["execution_count"] is not None or bool(cell["outputs"])
         before = list(cell["outputs"])
         cell["source"] = _COMMAND.sub(r"\1pass", cell["source"])

@@ -54,6 +54,8 @@ class Selected(NamedTuple):
     cells: Sequence[Cell]
     numbered: Sequence[Cell] = ()
     """Those that were found by a place or a number, which are others' tomorrow."""
+    skipped: Sequence[Cell] = ()
+    """Cells that a group leaves out because of their tag."""
 
 
 def short_ids(cells: Iterable[Cell]) -> dict[str, str]:
@@ -131,7 +133,7 @@ def select_cells(
         references: as the model gives them.
         cells: all of the notebook.
         prompt: id of the cell that the run is in.
-        runnable: whether ranges leave out what cannot be run: text, and prompts.
+        runnable: whether ranges leave out what cannot be run (text, and prompts) and what is tagged to be skipped.
 
     Raises:
         NothingDone: one of them fits no cell, or several.
@@ -140,20 +142,25 @@ def select_cells(
     def is_in_range(cell: Cell) -> bool:
         return not runnable or (cell.kind == "code" and cell.id != prompt and not gives_prompt(cell.source))
 
+    def group(reference: str, within: Sequence[Cell]) -> Selected:
+        ranged = list(filter(is_in_range, within))
+        skipped = [cell for cell in ranged if runnable and cell.is_skipped]
+        return Selected(reference, [cell for cell in ranged if cell not in skipped], skipped=skipped)
+
     found: list[Selected] = []
     for reference in references:
         if reference == STALE:
             stale = [cell for cell in cells if cell.kind == "code" and cell.state in ("stale", "edited")]
-            found.append(Selected(reference, list(filter(is_in_range, stale))))
+            found.append(group(reference, stale))
         elif reference.startswith(BELOW):
             above = reference.removeprefix(BELOW)
             start = find_cell(above, cells, prompt=prompt)
             named = (start,) if number_of(above) else ()
-            found.append(Selected(reference, list(filter(is_in_range, cells[start.number :])), named))
+            found.append(group(reference, cells[start.number :])._replace(numbered=named))
         elif ends := _RANGE.fullmatch(reference.strip()):
             first, last = (_by_number(f"#{end}", cells).number for end in ends.groups())
-            part = list(filter(is_in_range, cells[min(first, last) - 1 : max(first, last)]))
-            found.append(Selected(reference, part, part))
+            part = group(reference, cells[min(first, last) - 1 : max(first, last)])
+            found.append(part._replace(numbered=part.cells))
         else:
             cell = find_cell(reference, cells, prompt=prompt)
             found.append(Selected(reference, (cell,), (cell,) if number_of(reference) else ()))

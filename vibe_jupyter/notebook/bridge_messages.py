@@ -127,6 +127,7 @@ class ListedCell(BaseModel):
     edited_since_run: bool = False
     may_raise: bool = False
     """Whether it has the tag ``raises-exception``."""
+    tags: tuple[str, ...] = ()
     outputs: tuple[ListedOutput, ...] = ()
     vibe: CellMark | None = None
     """What its metadata have under this key; null where that is no object."""

@@ -277,6 +277,11 @@ def _parse_json(raw: bytes) -> object:
     except UnicodeDecodeError as error:
         raise NotNotebook(f"is not a notebook: byte {error.start} is not valid UTF-8.") from error
     except json.JSONDecodeError as error:
+        if raw.lstrip()[:1] not in (b"{", b"["):
+            raise NotNotebook(
+                "is not a notebook: it holds text, not JSON. For a script or a Quarto or Markdown document, make a "
+                "notebook of it first: `jupytext --to ipynb FILE`."
+            ) from error
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise NotNotebook(
             f"is not a notebook: it is not valid JSON ({where}). Repair it, or take an older copy."
@@ -396,6 +401,11 @@ def cell_mark(cell: Mapping[str, Any]) -> CellMark | None:
 
 def may_raise(cell: Mapping[str, Any]) -> bool:
     """Whether an error of a cell, as its file has it, is meant."""
+    return MAY_RAISE in cell_tags(cell)
+
+
+def cell_tags(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tags of a cell as its file has it; what is no text is left out."""
     metadata = cell.get("metadata")
-    tags = cast(Mapping[str, object], metadata).get("tags") if isinstance(metadata, Mapping) else None
-    return isinstance(tags, list) and MAY_RAISE in tags
+    tags = cast("Mapping[str, object]", metadata).get("tags") if isinstance(metadata, Mapping) else None
+    return tuple(tag for tag in cast("list[object]", tags) if isinstance(tag, str)) if isinstance(tags, list) else ()

@@ -19,6 +19,7 @@ from vibe_jupyter.notebook.document import (
     bound_output,
     brief_output,
     cell_mark,
+    cell_tags,
     join_lines,
     may_raise,
     parse_notebook,
@@ -145,6 +146,7 @@ def _as_cell(number: int, raw: Mapping[str, Any]) -> Cell:
         execution_count=count if isinstance(count, int) else None,
         state=_cell_state(count, outputs),
         may_raise=may_raise(raw),
+        tags=cell_tags(raw),
         outputs=outputs,
         vibe=cell_mark(raw),
     )

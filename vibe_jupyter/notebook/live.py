@@ -195,6 +195,7 @@ def _as_cell(number: int, cell: ListedCell) -> Cell:
         execution_count=cell.execution_count,
         state=cell.state(),
         may_raise=cell.may_raise,
+        tags=cell.tags,
         outputs=tuple(
             OutputBrief(type=one.type, mimes=one.mimes, size=one.size, text=one.text[:BRIEF_TEXT])
             for one in cell.outputs

@@ -9,7 +9,7 @@ from vibe_jupyter.files.truncation import cut_end
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.addresses import address
 from vibe_jupyter.notebook.cell_names import gives_prompt, is_of_other_language
-from vibe_jupyter.protocol import Cell
+from vibe_jupyter.protocol import SKIP_TAG, Cell
 
 WHOLE_OUTLINE: Final = 60
 """Cells up to which each one is named."""
@@ -17,6 +17,9 @@ LISTED: Final = 8
 """Cells or names told in one line."""
 HEADINGS: Final = 25
 """Headings told in one line."""
+_TAGS: Final = 5
+"""Tags of a cell told in its line."""
+_TAG_WIDTH: Final = 30  # characters of one tag
 _DRAWN: Final[Mapping[str, str]] = {
     "image/": "image",
     "application/vnd.vega": "chart",
@@ -46,6 +49,7 @@ def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
         facts.append(f"({cell.state}: {cell.why})" if cell.why else f"({cell.state})")
     elif cell.kind == "raw":
         facts.append("(raw)")
+    facts += [f"(tags: {tags})"] if (tags := _tags_text(cell)) else []
     result = cut_end(_result_words(cell), min(width, 60))
     return " ".join([*facts, telling_line(cell, width, f" -> {result}" if result else "")])
 
@@ -105,12 +109,20 @@ def state_lines(cells: Sequence[Cell], short: Mapping[str, str]) -> Iterator[str
         found = [place_and_id(cell, short) for cell in cells if cell.kind == "code" and cell.state == state]
         if found:
             yield f"{state}: {listed(found)}"
+    skipped = [place_and_id(cell, short) for cell in cells if cell.kind == "code" and cell.is_skipped]
+    if skipped:
+        yield f"tagged {SKIP_TAG}: {listed(skipped)}"
 
 
 def listed(words: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
     more = f" and {len(words) - LISTED} more" if len(words) > LISTED else ""
     return ", ".join(words[:LISTED]) + more
+
+
+def _tags_text(cell: Cell) -> str:
+    tags = [cut_end(" ".join(tag.split()), _TAG_WIDTH) for tag in cell.tags]
+    return ", ".join([*tags[:_TAGS], *(["…"] if len(tags) > _TAGS else [])])
 
 
 def _result_words(cell: Cell) -> str:

@@ -41,7 +41,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, Any], ...]]] = {
 }
 """What nbformat wants of each kind of output, and what stands there where a page does not tell it."""
 
-CellVerdictKind = Literal["same", "differs", "error", "not compared", "prompt"]
+CellVerdictKind = Literal["same", "differs", "error", "not compared", "prompt", "skipped"]
 
 
 class CellVerdict(Value):
@@ -51,7 +51,8 @@ class CellVerdict(Value):
     number: int
     """Its place among all cells, from 1."""
     kind: CellVerdictKind
-    """``not compared``: it ran, and had not run before. ``prompt``: it asks the agent, and was not run."""
+    """``not compared``: it ran, and had not run before. ``prompt``: it asks the agent, and was not run.
+    ``skipped``: its tag says so, and it was not run."""
     words: str = ""
     """What differs, or how it failed."""
 
@@ -81,7 +82,8 @@ class ShownCell(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """As a notebook file has it."""
         cell = self.cell
-        metadata = {"tags": [MAY_RAISE]} if cell.may_raise else {}
+        tags = dict.fromkeys([*cell.tags, *([MAY_RAISE] if cell.may_raise else [])])
+        metadata = {"tags": [*tags]} if tags else {}
         raw: dict[str, Any] = {"cell_type": cell.kind, "id": cell.id, "metadata": metadata, "source": cell.source}
         if cell.kind == "code":
             raw |= {"execution_count": cell.execution_count, "outputs": [*map(_output_json, self.outputs)]}

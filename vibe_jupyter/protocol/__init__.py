@@ -6,6 +6,7 @@ No I/O and no behaviour beyond validation. Start reading at `events`: one run is
 from vibe_jupyter.protocol.cells import (
     METADATA_KEY,
     ORIGIN_KEY,
+    SKIP_TAG,
     Cell,
     CellEdit,
     CellKind,
@@ -113,6 +114,7 @@ __all__ = [
     "ORIGIN_KEY",
     "PICTURES_MIME",
     "PLAN_MIME",
+    "SKIP_TAG",
     "TABLE_MIME",
     "WHOLE",
     "Allow",

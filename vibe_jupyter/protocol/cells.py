@@ -1,7 +1,7 @@
 """Cells of the notebook, and the edits that may be asked of it."""
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ METADATA_KEY = "vibe_jupyter"
 """Where our words stand in the metadata of a notebook and of the outputs of runs."""
 ORIGIN_KEY = "vibe"
 """Where a cell's metadata say who wrote it."""
+SKIP_TAG: Final = "skip-execution"
+"""nbclient's tag for a cell that is run only by name."""
 CellMark = dict[str, object]
 """What stands there: a dumped `CellOrigin`, or what another version left."""
 
@@ -59,9 +61,16 @@ class Cell(Value):
     """What a stale cell waits for, or why its state is unknown; empty otherwise."""
     may_raise: bool = False
     """Its tag says so: an error of it is meant."""
+    tags: tuple[str, ...] = ()
+    """Tags in its metadata."""
     outputs: tuple[OutputBrief, ...] = ()
     vibe: CellMark | None = None
     """What its metadata say of who wrote it; None where they say nothing."""
+
+    @property
+    def is_skipped(self) -> bool:
+        """True if the cell runs only when it is named."""
+        return SKIP_TAG in self.tags
 
     @property
     def hash(self) -> str:

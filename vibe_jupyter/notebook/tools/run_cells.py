@@ -40,9 +40,10 @@ from vibe_jupyter.notebook.tools.copied_outputs import MOST_PICTURE_BYTES, MOST_
 from vibe_jupyter.notebook.tools.copy_report import CopiedRun
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
 from vibe_jupyter.notebook.tools.foresight import CodeForesight
-from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs, told_outputs
+from vibe_jupyter.notebook.tools.run_report import CellChange, run_cells, runs_result, seen_runs, told_outputs
 from vibe_jupyter.notebook.tools.schema_results import schema_result
 from vibe_jupyter.protocol import (
+    SKIP_TAG,
     WHOLE,
     Cell,
     ExecutionResult,
@@ -481,7 +482,14 @@ class RunCellsTool:
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
         tells = told_outputs(context, sees_images=self._sees_images())
         done = await seen_runs(self._access, done) if tells == "images" else done
-        return runs_result(self._access, done, len(cells), seconds=args.timeout, tells=tells)
+        skipped = CellChange(note=await self._skipped_note(args))
+        return runs_result(self._access, done, len(cells), seconds=args.timeout, written=skipped, tells=tells)
+
+    async def _skipped_note(self, args: RunCellsArgs) -> str:
+        """Name the cells that groups left out because of their tag; "" if there are none."""
+        skipped = {cell.id: cell for selected in await self._select(args.cells) for cell in selected.skipped}
+        names = ", ".join(map(self._access.reads.address, skipped.values()))
+        return f"\nSkipped, as the tag {SKIP_TAG} says: {names}. Named alone, they run." if names else ""
 
     async def _cells_to_run(self, args: RunCellsArgs) -> list[Cell]:
         """As they were checked, or as they are if anything was changed since.
@@ -514,7 +522,8 @@ class RunCellsTool:
         cells = in_order(chosen)
         cells = with_dependents(cells, all_cells) if args.dependents else cells
         if not cells:
-            raise NothingDone(f"Nothing was run: {', '.join(args.cells)} means no cell that can run.")
+            note = await self._skipped_note(args)
+            raise NothingDone(f"Nothing was run: {', '.join(args.cells)} means no cell that can run.{note}")
         for cell in cells:
             if cell.kind != "code":
                 raise NothingDone(f"Nothing was run: {reads.address(cell)} is {cell.kind}, not code.")
@@ -546,4 +555,8 @@ def with_dependents(cells: Sequence[Cell], all_cells: Sequence[Cell]) -> list[Ce
     """The cells, and behind them those that use what they bind or change, in the notebook's order."""
     wanted = [cell.id for cell in cells]
     later = set(dependents(all_cells, wanted)).difference(wanted)
-    return [*cells, *(cell for cell in all_cells if cell.id in later and not gives_prompt(cell.source))]
+    return [*cells, *(cell for cell in all_cells if cell.id in later and not _is_left_out(cell))]
+
+
+def _is_left_out(cell: Cell) -> bool:
+    return cell.is_skipped or gives_prompt(cell.source)

@@ -19,9 +19,15 @@ from vibe_jupyter.notebook.verification import (
     unheard_verdict,
     verify_in_process,
 )
-from vibe_jupyter.protocol import WHOLE, Cell, Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.protocol import SKIP_TAG, WHOLE, Cell, Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 
+_NOT_COMPARED: Final = (
+    ("not compared", "had not run before"),
+    ("prompt", "not run, since they are prompts"),
+    ("skipped", f"skipped, as their tag {SKIP_TAG} says"),
+)
+"""Kinds of cells without a comparison, in words."""
 _NAMED: Final = 30
 """Cells of one kind that are named."""
 
@@ -96,7 +102,9 @@ class VerifyNotebookTool:
     def preview(self, args: VerifyNotebookArgs) -> Preview:
         cells = list(self._reads.last.cells) if self._reads.last else []
         known = self._reads.known(args.until) if args.until is not None else None
-        shown = [cell for cell in cells[: known.number if known else None] if cell.kind == "code"]
+        shown = [
+            cell for cell in cells[: known.number if known else None] if cell.kind == "code" and not cell.is_skipped
+        ]
         text = "\n\n".join(f"# cell {cell_number(cell)}\n{cell.source}" for cell in shown)
         return Preview(kind="code", text=text, language="python", edits=WHOLE)
 
@@ -154,13 +162,13 @@ def verification_lines(verdicts: Sequence[CellVerdict], short: Mapping[str, str]
         verdicts: what came of each.
         short: ids to the parts of them that are enough.
     """
-    ran = sum(one.kind != "prompt" for one in verdicts)
+    ran = sum(one.kind not in ("prompt", "skipped") for one in verdicts)
     lines = [f"{ran} cell{'s' * (ran != 1)} ran from the top in a fresh kernel"]
     for one in verdicts:
         if one.kind in ("differs", "error"):
             what = "fails: " if one.kind == "error" else ""
             lines.append(f"#{one.number} {short.get(one.cell, one.cell)} {what}{one.words}")
-    for kind, words in (("not compared", "had not run before"), ("prompt", "not run, since they are prompts")):
+    for kind, words in _NOT_COMPARED:
         numbers = [f"#{one.number}" for one in verdicts if one.kind == kind]
         if numbers:
             more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""

@@ -23,7 +23,14 @@ from vibe_jupyter.permissions.shell.evaluation import Simple, simple_commands
 from vibe_jupyter.permissions.shell.git import check_git
 from vibe_jupyter.permissions.shell.languages import LANGUAGES
 from vibe_jupyter.permissions.shell.operands import Operands, walk_tree
-from vibe_jupyter.permissions.shell.patterns import CHANGES_THE_SHELL, ShellLists, grant_pattern, is_keepable
+from vibe_jupyter.permissions.shell.patterns import (
+    CHANGES_THE_SHELL,
+    DEFAULT_DENYLIST,
+    DEFAULT_DENYLIST_STANDALONE,
+    ShellLists,
+    grant_pattern,
+    is_keepable,
+)
 from vibe_jupyter.permissions.shell.read_only_commands import SIMPLE_READERS, VERSIONS, CommandCall, Rule, Source
 from vibe_jupyter.permissions.shell.search_commands import LINE_FILTERS, check_diff, check_find, check_grep, rg, xargs
 from vibe_jupyter.permissions.shell.syntax_tree import is_too_much, node_text, parse_command, walk_nodes
@@ -214,7 +221,9 @@ def _denied_inside(command: str, lists: ShellLists) -> ShellVerdict | None:
 
 
 def _denied_verdict(pattern: str) -> ShellVerdict:
-    return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for input")
+    is_ours = pattern in DEFAULT_DENYLIST or pattern in DEFAULT_DENYLIST_STANDALONE
+    reason = "is on the denylist: it would wait for input" if is_ours else "is on the denylist of the user's settings"
+    return ShellVerdict("deny", "denylist", f"{pattern} {reason}")
 
 
 def _slept(commands: Sequence[Simple]) -> float:

@@ -22,13 +22,14 @@ function describe(model: ICellModel): ListedCell {
     execution_count: code?.executionCount ?? null,
     running: isRunning(model),
     edited_since_run: code?.isDirty ?? false,
-    may_raise: mayRaise(model.getMetadata("tags")),
+    may_raise: tagsOf(model).includes("raises-exception"), // nbformat's tag for a cell whose error is meant
+    tags: tagsOf(model),
     vibe: markOf(model.sharedModel),
     outputs: outputs === undefined ? [] : Array.from({ length: outputs.length }, (_, at) => brief(outputs.get(at))),
   };
 }
 
-/** nbformat's tag for a cell whose error is meant. */
-function mayRaise(tags: unknown): boolean {
-  return Array.isArray(tags) && tags.includes("raises-exception");
+function tagsOf(model: ICellModel): string[] {
+  const tags: unknown = model.getMetadata("tags");
+  return Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string") : [];
 }
