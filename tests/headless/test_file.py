@@ -4,10 +4,12 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 
+from tests.tiers import further
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import allow_tools
@@ -113,3 +115,33 @@ def test_half_a_character_that_json_may_hold_does_not_keep_a_notebook_from_being
     file.save(path)
     assert "x = '\\ud83d'" in path.read_text("utf-8")
     assert NotebookFile(path).notebook == file.notebook
+
+
+@pytest.mark.requirement("headless.file.style")
+@pytest.mark.parametrize(
+    "style",
+    [
+        {"indent": 2, "ensure_ascii": True},
+        further({"indent": 1, "ensure_ascii": False, "sort_keys": True}),
+        further({"indent": "\t", "ensure_ascii": False}),
+        further({"indent": None, "ensure_ascii": True}),
+    ],
+)
+def test_a_file_keeps_its_indentation_its_escapes_and_the_order_of_its_keys(
+    tmp_path: Path, style: dict[str, Any]
+) -> None:
+    source = ["é = '😀'\n", "print(é)"]
+    code = {"source": source, "outputs": [], "metadata": {}, "id": "one", "execution_count": None, "cell_type": "code"}
+    text = {"metadata": {"z": 1, "a": 2}, "cell_type": "markdown", "id": "two", "source": ["# Über\n", "mehr"]}
+    path = tmp_path / "n.ipynb"
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [code, text]}
+    before = json.dumps(notebook, **style) + "\n"
+    path.write_text(before, encoding="utf-8")
+    file = NotebookFile(path)
+    file.save(path)
+    assert path.read_text("utf-8") == before
+    file.notebook["cells"].append(nbformat.v4.new_code_cell("7", id="three"))
+    file.save(path)
+    kept = [line for line in before.splitlines() if line.strip() not in "}]"]
+    written = path.read_text("utf-8").splitlines()
+    assert len(kept) == 1 or all(line in written for line in kept)

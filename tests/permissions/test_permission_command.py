@@ -96,7 +96,7 @@ def test_places_are_read_from_lines_too(shell_project: Path) -> None:
 def test_commands_and_places_are_read_from_the_same_lines(shell_project: Path) -> None:
     lines = '{"command": "ls"}\n{"op": "read", "path": "../outside/secret.txt"}\n{"command": "make"}\n{"op": "read"}\n'
     done = run(shell_project, "--jsonl", lines=lines)
-    assert [answer.get("rule", "error") for answer in answers(done)] == ["read-only", "outside", "name", "error"]
+    assert [answer.get("rule", "error") for answer in answers(done)] == ["read-only", "outside", "option", "error"]
     assert run(shell_project).returncode == 2
 
 

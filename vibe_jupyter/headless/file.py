@@ -3,21 +3,19 @@
 import contextlib
 import hashlib
 import os
-import re
 import tempfile
 from pathlib import Path
 from typing import Any, cast
 
-from nbformat import v4
 from nbformat.v4.nbjson import to_notebook  # pyright: ignore[reportUnknownVariableType] (untyped)
 
 from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.headless.file_style import HALVES, FileStyle
 from vibe_jupyter.headless.repairs import repair
 from vibe_jupyter.notebook.document import NotNotebook, parse_notebook
 
 Notebook = dict[str, Any]
 """nbformat 4.5 as plain JSON."""
-_HALVES = re.compile("[\ud800-\udfff]")  # of a cut emoji: JSON has an escape for them, UTF-8 has none
 
 
 class NotebookFile:
@@ -31,7 +29,9 @@ class NotebookFile:
         self.path = path.resolve()
         try:
             raw = self.path.read_bytes()
-            repaired, self.repairs = repair(parse_notebook(raw, oldest=1))
+            found = parse_notebook(raw, oldest=1)
+            self._style = FileStyle.of(raw, found)
+            repaired, self.repairs = repair(found)
             self.notebook = cast(Notebook, to_notebook(repaired))
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror or error}. Name an existing notebook.") from error
@@ -75,7 +75,7 @@ class NotebookFile:
                 notebook was put instead.
         """
         place = target.resolve()  # what a link points to is replaced, not the link
-        text = _notebook_text(self.notebook)
+        text = self._style.text(self.notebook)
         try:
             if place in self._seen and _file_digest(place) != self._seen[place]:
                 why = "was changed by someone else meanwhile and was not overwritten"
@@ -94,24 +94,18 @@ class NotebookFile:
             try:
                 _replace_file(place, text)
             except OSError:
-                _replace_file(place, _notebook_text(_without_outputs(self.notebook)))
+                _replace_file(place, self._style.text(_without_outputs(self.notebook)))
                 return f" The result, for want of room without its outputs, is in {place}."
         except OSError as error:
             return f" It could not be kept in {tempfile.gettempdir()} either: {error.strerror or error}."
         return f" The result is in {place}."
 
 
-def _notebook_text(notebook: Notebook) -> str:
-    # Not nbformat.writes: what isn't in its schema would be logged as an error, and is kept as it was found.
-    text = cast(str, v4.writes(notebook))  # pyright: ignore
-    return _HALVES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
 def without_halves(value: Any) -> Any:
     """Replace half characters in all texts of a JSON value, as pages do before they send it."""
     match value:
         case str():
-            return _HALVES.sub("\N{REPLACEMENT CHARACTER}", value)
+            return HALVES.sub("\N{REPLACEMENT CHARACTER}", value)
         case list():
             return [without_halves(one) for one in cast("list[Any]", value)]
         case dict():
