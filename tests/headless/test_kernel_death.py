@@ -73,7 +73,7 @@ def test_deaths_of_one_run_share_its_limit_of_turns(
 def test_a_cell_that_ends_the_kernel_is_given_to_the_prompt_and_not_run_again(
     environment: dict[str, str], work: Path, model: ScriptedModel, is_repaired: bool
 ) -> None:
-    fix = call("edit_cell", cell="[2]", source="y = 1", run=True)
+    fix = call("edit_cell", cell="#2", source="y = 1", run=True)
     model.will_reply(*([fix, fix, "Repaired."] if is_repaired else ["I can't."]))
     deadly = "print(1, file=open('deadly', 'a'))\nimport os; os._exit(3)"
     path = write(work / "n.ipynb", ONCE, deadly, "print('after')")
@@ -96,7 +96,7 @@ def test_a_cell_that_the_agent_ran_says_that_the_kernel_died_in_it(
     deadly = "print('begun', flush=True)\nif 'armed' in globals():\n    import os; os._exit(4)"
     path = write(work / "n.ipynb", LOAD, deadly, "%%vibe\nrun it")
     arm = call("run_code", code="armed = True", keep=True)
-    model.will_reply(arm, call("run_cells", cells=["[2]"]), "It ends the kernel.")
+    model.will_reply(arm, call("run_cells", cells=["#2"]), "It ends the kernel.")
     done = run(environment, path, "--yes", "run_code,run_cells")
     assert done.returncode == 0, done.stderr
     (error,) = [one for one in nbformat.read(path, as_version=4).cells[1].outputs if one.output_type == "error"]

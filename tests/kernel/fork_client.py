@@ -40,7 +40,8 @@ def main(address: str, argv: list[str]) -> int:
         forward(number, None)
     code = int(_answer(server) or 1)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 

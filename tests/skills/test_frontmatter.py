@@ -46,6 +46,13 @@ def test_frontmatter_is_a_yaml_mapping_with_name_and_description_between_lines_o
     assert refusal("name: my-skill") == "has no description"
 
 
+@pytest.mark.requirement("skills.format.comment")
+def test_lines_of_a_comment_may_stand_above_the_frontmatter() -> None:
+    content = "# ~/.vibe/skills/my-skill/SKILL.md\n\n---\nname: my-skill\ndescription: Does it.\n---\n\nDo it."
+    skill, warnings = read_skill(content.encode(), Path("/my-skill/SKILL.md"))
+    assert (skill.name, skill.body, warnings) == ("my-skill", "Do it.", ())
+
+
 @pytest.mark.requirement("skills.name.pattern")
 @pytest.mark.parametrize("name", ["a", "7", "my-skill", "a-1-b", "x" * LONGEST_NAME])
 def test_a_name_has_1_to_64_small_letters_digits_and_single_inner_hyphens(name: str) -> None:

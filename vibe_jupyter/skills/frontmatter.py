@@ -27,6 +27,8 @@ LARGEST_FRONTMATTER: Final = 16_384
 """Characters."""
 _NAME: Final = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _DASHES: Final = lazy_pattern(r"^-{3,}[ \t]*\r?$", re.MULTILINE)
+_COMMENTS: Final = lazy_pattern(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*")
+"""What may stand above the frontmatter: lines of a comment, such as the file's path."""
 _YES: Final = frozenset({"true", "yes", "on"})
 _NO: Final = frozenset({"false", "no", "off"})
 """Words for a switch, as YAML 1.1 has them."""
@@ -50,7 +52,7 @@ def read_skill(content: bytes, path: Path, origin: SkillOrigin = "user") -> Read
     except UnicodeDecodeError:
         raise ConfigError("is not UTF-8 text") from None
     before, *rest = _DASHES.split(text, 2)
-    if before.strip() or len(rest) < 2:
+    if not _COMMENTS.fullmatch(before) or len(rest) < 2:
         raise ConfigError("does not begin with frontmatter between two lines of at least three dashes")
     fields, warnings = _parse_fields(rest[0])
     skill = Skill(
