@@ -68,6 +68,19 @@ def test_deaths_of_one_run_share_its_limit_of_turns(
     assert texts(path)[2] == ""
 
 
+@pytest.mark.requirement("programmatic.kernel-death.continues")
+@pytest.mark.parametrize(("limit", "requests"), [("0.0001", 1), further("100", 2)])
+def test_what_a_run_cost_before_its_kernel_died_counts_against_its_limit(
+    environment: dict[str, str], work: Path, model: ScriptedModel, limit: str, requests: int
+) -> None:
+    config = Path(environment["VIBE_HOME"]) / "config.toml"
+    config.write_text(f"{config.read_text()}input_price = 1.0\noutput_price = 1.0\n")
+    model.will_reply(call("run_code", code=KILL), "Went on.")
+    path = write(work / "n.ipynb", LOAD, f"%%vibe --max-price={limit}\nwork on it")
+    assert run(environment, path, "--yes", "run_code").returncode == (3 if requests == 1 else 0)
+    assert len(model.requests) == requests
+
+
 @pytest.mark.requirement("programmatic.kernel-death.repair")
 @pytest.mark.parametrize("is_repaired", [True, further(False)])
 def test_a_cell_that_ends_the_kernel_is_given_to_the_prompt_and_not_run_again(

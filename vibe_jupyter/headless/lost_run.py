@@ -179,11 +179,16 @@ class KernelDeaths:
 
     def _restart_for(self, cell: str, lost: LostRun) -> CellOutcome:
         """Start a new kernel with the conversation in it; the outcome says whether it is there."""
+        problem = ""
         try:
             started = self._run.restart(LOAD, f"%vibe resume {lost.session}")
+            problem = "" if started.status == "ok" else started.error
         except NotebookError as error:
-            return CellOutcome(cell, "error", str(error))
-        return CellOutcome(cell, "ok" if started.status == "ok" else "error", started.error)
+            problem = str(error)
+        shown = next((one for one in self._document.cells if one["id"] == cell), None)
+        if problem and shown is not None:
+            self._put_error(shown, f"The run could not go on in a new kernel: {problem}")
+        return CellOutcome(cell, "error" if problem else "ok", problem)
 
     def told(self) -> str:
         """Return what the next prompt must say of the latest death, once."""
