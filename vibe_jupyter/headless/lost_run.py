@@ -38,7 +38,7 @@ from vibe_jupyter.ui.transcript import Transcript
 LOAD: Final = "%load_ext vibe_jupyter"
 ERROR_NAME: Final = "KernelDied"
 NAMES_SHOWN: Final = 40
-"""Names of lost variables that the model is told."""
+"""Names of lost variables that the prompt lists."""
 LEAST_PRICE: Final = 0.01  # US dollars; 0 would be no limit
 _MAGIC: Final = "%%vibe"
 
