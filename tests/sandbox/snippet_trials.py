@@ -168,6 +168,9 @@ class SnippetTrials:
                 told = f"{name}: changed, {line}" if line == lines[name] else f"{name}: {lines[name]} → {line}"
                 if name in frames and isinstance(value, pd.DataFrame):
                     told = f"{name}: {_frame_change(frames[name], value)}"
+                if with_parts_now[name] == with_parts[name]:
+                    size = f" ({_extent(value)})" if name in frames else ""
+                    told = f"{name}: set again, {line}" if _is_bound_to_class(value) else f"{name} unchanged{size}"
                 (real if whole else also).append(told)
         error = outcome.error_before_exec or outcome.error_in_exec
         real += [f"raises {type(error).__name__}"] if error is not None else []
@@ -185,6 +188,11 @@ class SnippetTrials:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._deeds is not None and event in DEEDS:
             self._deeds.update((deed, str(arguments[0])) for deed in DEEDS[event])
+
+
+def _is_bound_to_class(value: object) -> bool:
+    """Return whether the value is of a class that the snippet may have made again, or is one."""
+    return isinstance(value, type)
 
 
 def _extent(frame: pd.DataFrame) -> str:

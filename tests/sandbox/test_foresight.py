@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine"),
     pytest.mark.xdist_group("exploring"),
 ]
-WORLD = "import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, None]})\nitems = [1]\nn = 1"
+WORLD = "import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, None]})\nitems = [1]\nn = 1\nclass Kept: pass"
 """What is there before each of the snippets."""
 EFFECTS = {
     "clean = frame.dropna(); items.append(2); del n; other = 1; third = 2": [
@@ -40,6 +40,11 @@ EFFECTS = {
     "import os; n = os.getenv('FORESIGHT_API_KEY', 'none')": [
         "to read the environment variable FORESIGHT_API_KEY",
     ],
+    "frame = pd.DataFrame({'x': [1, 2, None]}); items = [1]; n = 2": [
+        "in a trial run: frame unchanged (3 × 1); items unchanged; n: int 1 → int 2",
+    ],
+    "frame = pd.DataFrame({'x': [1, 2.5, None]})": ["in a trial run: frame: other values, pandas DataFrame 3 × 1"],
+    "class Kept: pass": ["Kept: set again"],
     "frame.iat[1, 0] = 5.0; n = 2": ["frame: other values, pandas DataFrame 3 × 1"],
 }
 WRITTEN = {
@@ -96,6 +101,7 @@ def reason_on_card(session: Session, code: str) -> str:
     return found[-1]
 
 
+@pytest.mark.requirement("ui.approval.equal-values")
 @pytest.mark.parametrize("code", EFFECTS)
 def test_the_card_says_what_the_code_would_change_and_nothing_is_changed(asked: Session, code: str) -> None:
     said = reason_on_card(asked, code)

@@ -36,7 +36,12 @@ class FrameShape(NamedTuple):
     @property
     def extent(self) -> str:
         """``pandas DataFrame 344 × 8``."""
-        return f"{self.kind} {self.rows:,} × {self.width:,}"
+        return f"{self.kind} {self.size}"
+
+    @property
+    def size(self) -> str:
+        """``344 × 8``."""
+        return f"{self.rows:,} × {self.width:,}"
 
     @property
     def is_whole(self) -> bool:
@@ -56,7 +61,8 @@ class VariableEffect(NamedTuple):
     """One variable before and after the code ran."""
 
     name: ReportedName
-    change: Literal["new", "removed", "changed", "not compared"]
+    change: Literal["new", "removed", "changed", "unchanged", "set again", "not compared"]
+    """``set again``: perhaps to an equal value. ``not compared``: perhaps changed."""
     before: ValueLook | None = None
     after: ValueLook | None = None
     frame_before: FrameShape | None = None

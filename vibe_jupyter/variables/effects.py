@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from vibe_jupyter.protocol.variable_effects import (
@@ -13,12 +13,15 @@ from vibe_jupyter.protocol.variable_effects import (
     ValueLook,
     VariableEffect,
 )
+from vibe_jupyter.variables.content_hash import ContentHash, ContentHasher, same_content
 from vibe_jupyter.variables.describe import value_kind, value_line
 from vibe_jupyter.variables.frame_changes import frame_shape
 from vibe_jupyter.variables.kept import KeptVariables, VariableLooks
 
 TIME_LIMIT: Final = 0.05
 """Seconds in which variables are described before the code runs; those that it names come first."""
+HASH_LIMIT: Final = 0.2
+"""Seconds of CPU for hashing values before the code runs, and again after it for those that it set."""
 _MODULE: Final = "module "
 """What the line of an imported module begins with: it changes nothing."""
 
@@ -34,6 +37,8 @@ class VariableEffects:
         self._lines: dict[str, ValueLook] = {}
         self._shapes: dict[str, FrameShape] = {}
         self._marks: Mapping[str, object] = {}
+        self._hashers: list[ContentHasher] = []
+        self._hashes: dict[str, ContentHash | None] = {}
 
     def before_code(self, code: str) -> None:
         """Keep how they are."""
@@ -41,8 +46,10 @@ class VariableEffects:
         self._marks = self._looks.of_code(code)
         namespace = self._namespace()
         self._before = dict(namespace)
+        names = tuple(dict.fromkeys((*(name for name in namespace if name in code), *namespace)))
+        self._hashes = self._hashes_of(names, namespace)
         until = time.monotonic() + TIME_LIMIT
-        for name in dict.fromkeys((*(name for name in namespace if name in code), *namespace)):
+        for name in names:
             if time.monotonic() > until:
                 break
             self._lines[name] = _look(namespace[name])
@@ -59,12 +66,19 @@ class VariableEffects:
         aliases = [
             name for name, value in now.items() if name in self._before and any(value is one for one in in_place)
         ]
-        effects = [self._effect(name, now) for name in dict.fromkeys((*changed, *aliases))]
+        names = tuple(dict.fromkeys((*changed, *aliases)))
+        hashes = self._hashes_of([name for name in names if name in now and name in self._before], now)
+        effects = [self._effect(name, now, hashes.get(name)) for name in names]
         found = [effect for effect in effects if effect is not None]
         unknown = [name for name in self._kept.lost if name in now]
         return [*found, *(VariableEffect(name, "not compared") for name in unknown)] if found else []
 
-    def _effect(self, name: str, now: Mapping[str, object]) -> VariableEffect | None:
+    def _hashes_of(self, names: Sequence[str], namespace: Mapping[str, object]) -> dict[str, ContentHash | None]:
+        hasher = ContentHasher(HASH_LIMIT)
+        self._hashers.append(hasher)  # both must live until they are compared
+        return {name: hasher.hash(namespace[name]) for name in names if not hasher.is_spent}
+
+    def _effect(self, name: str, now: Mapping[str, object], content: ContentHash | None) -> VariableEffect | None:
         """None for an imported module, which changes nothing."""
         if name not in now:
             return VariableEffect(name, "removed")
@@ -72,7 +86,9 @@ class VariableEffects:
         if name not in self._before:
             new = VariableEffect(name, "new", None, after, None, shape)
             return None if after.line.startswith(_MODULE) else new
-        return VariableEffect(name, "changed", self._lines.get(name), after, self._shapes.get(name), shape)
+        same = same_content(self._hashes.get(name), content)
+        change = "set again" if same is None else "unchanged" if same else "changed"
+        return VariableEffect(name, change, self._lines.get(name), after, self._shapes.get(name), shape)
 
 
 def _look(value: object) -> ValueLook:

@@ -46,7 +46,7 @@ _OF_CLASS: Final = frozenset(
 )
 """What Python keeps in a class for itself."""
 _NO_ATTRIBUTES: Final = frozenset({list, dict, set, bytearray, array.array, collections.deque})
-_MISSING: Final = object()
+MISSING: Final = object()
 """Stands where no attribute is."""
 
 
@@ -167,7 +167,7 @@ def _keep_class(value: Any) -> KeptParts:
         for name in now.keys() - content.keys():
             type.__delattr__(value, name)
         for name, one in content.items():
-            if now.get(name, _MISSING) is not one:
+            if now.get(name, MISSING) is not one:
                 type.__setattr__(value, name, one)
 
     state = [part for part in content.values() if not hasattr(type(part), "__get__")]
@@ -177,14 +177,14 @@ def _keep_class(value: Any) -> KeptParts:
 def _must_be_in_python(value: object) -> None:
     kind = type(value)
     known = all(is_in_python(one) or one in _BY_ATTRIBUTES or issubclass(one, BaseException) for one in kind.__mro__)
-    if not known or (vars_of(value) is None and not any(_places(kind))):
+    if not known or (vars_of(value) is None and not any(attribute_places(kind))):
         raise ValueError(f"{value_kind(value)} cannot be kept")
 
 
 def _keep_attributes(value: object, content: KeptParts | None) -> KeptParts | None:
     """Without those that are kept with its content; None where it has none."""
     kind = type(value)
-    held, places = vars_of(value), [] if kind in _NO_ATTRIBUTES else list(_places(kind))
+    held, places = vars_of(value), [] if kind in _NO_ATTRIBUTES else list(attribute_places(kind))
     if held is None and not places:
         return None
 
@@ -192,13 +192,13 @@ def _keep_attributes(value: object, content: KeptParts | None) -> KeptParts | No
         names = (vars_of(value) or {}).items()
         return {name: one for name, one in names if (content is not None and content.owns(name)) == owned}
 
-    attributes, placed = present(), [_read(value, name) for name in places]
+    attributes, placed = present(), [read_attribute(value, name) for name in places]
 
     def is_same() -> bool:
         return (
             type(value) is kind
             and _same_names(present(), attributes)
-            and _same([_read(value, name) for name in places], placed)
+            and _same([read_attribute(value, name) for name in places], placed)
         )
 
     def restore() -> None:
@@ -206,9 +206,9 @@ def _keep_attributes(value: object, content: KeptParts | None) -> KeptParts | No
             object.__setattr__(value, "__class__", kind)
         restore_vars(value, attributes | present(owned=True))
         for name, part in zip(places, placed, strict=True):
-            if part is not _MISSING:
+            if part is not MISSING:
                 object.__setattr__(value, name, part)
-            elif _read(value, name) is not _MISSING:
+            elif read_attribute(value, name) is not MISSING:
                 object.__delattr__(value, name)
 
     return KeptParts(is_same, restore, holding([kind, *attributes.values(), *placed, *_closure(value)]))
@@ -231,7 +231,7 @@ def _closure(value: object) -> Sequence[object]:
     return object.__getattribute__(value, "__closure__") or () if type(value) is types.FunctionType else ()
 
 
-def _places(kind: type) -> Iterator[str]:
+def attribute_places(kind: type) -> Iterator[str]:
     """Attributes that are in no dictionary."""
     for one in kind.__mro__:
         yield from _ATTRIBUTES_IN_C.get(one, ())
@@ -242,12 +242,12 @@ def _places(kind: type) -> Iterator[str]:
             yield f"_{one.__name__.lstrip('_')}{name}" if is_private else name
 
 
-def _read(value: object, name: str) -> object:
-    """An attribute; `_MISSING` where there is none."""
+def read_attribute(value: object, name: str) -> object:
+    """An attribute; `MISSING` where there is none."""
     try:
         return object.__getattribute__(value, name)
     except (AttributeError, ValueError):  # an empty cell of a closure is a wrong value
-        return _MISSING
+        return MISSING
 
 
 def _same(first: Sequence[object], second: Sequence[object]) -> bool:

@@ -47,23 +47,26 @@ class EffectWords(NamedTuple):
         name, before, after = effect.name, effect.frame_before, effect.frame_after
         if effect.change == "removed" or effect.after is None:
             return f"{name}: removed"
+        if effect.change == "unchanged":
+            return f"{name} unchanged" if after is None else f"{name} unchanged ({after.size})"
         is_new = effect.change == "new"
         if after is not None and (is_new or before is not None):
-            return f"{name}: {self._frame(None if is_new else before, after)}"
+            return f"{name}: {self._frame(effect.change, before, after)}"
         line, line_before = self._look(effect.after), self._look(effect.before) if effect.before is not None else ""
         if is_new:
             return f"{name}: new, {line}"
         is_other = effect.before is not None and effect.before.line != effect.after.line and line_before != line
-        return f"{name}: {line_before} → {line}" if is_other else f"{name}: changed, {line}"
+        return f"{name}: {line_before} → {line}" if is_other else f"{name}: {effect.change}, {line}"
 
     def _look(self, look: ValueLook) -> str:
         said = "" if self.schema_only else described_value(look.line, self.names)
         return said or class_words(look.kind, self.names)
 
-    def _frame(self, before: FrameShape | None, after: FrameShape) -> str:
-        if before is None:
+    def _frame(self, change: str, before: FrameShape | None, after: FrameShape) -> str:
+        if change == "new" or before is None:
             return f"new, {self._extent(after)}"
-        return self._change(before, after) or f"other values, {self._extent(after)}"
+        same_shape = "set again" if change == "set again" else "other values"
+        return self._change(before, after) or f"{same_shape}, {self._extent(after)}"
 
     def _extent(self, shape: FrameShape) -> str:
         kind = described_value(shape.kind, self.names)
