@@ -1,6 +1,7 @@
 """However a prompt is broken into, its run ends with its cell, what it did is shown, and the next prompt works."""
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -24,6 +25,8 @@ def on_alarm(number, frame):
 signal.signal(signal.SIGALRM, on_alarm)
 import os; print(os.getpid())
 """
+HESITATION = 3.0
+"""Seconds that a card waits."""
 TOGETHER = 6
 """Times that a prompt and a click are sent together: about one in three is read so."""
 STOPPED = "RunStopped: the run was stopped; the cells queued after this one do not run"
@@ -80,6 +83,19 @@ import os, time
 while not os.path.exists("seen"):
     time.sleep(0.01)
 """
+
+
+@pytest.mark.requirement("ui.footer.waiting")
+def test_the_time_in_which_a_card_waits_is_no_working_time(session: Session) -> None:
+    session.model.will_reply(call("run_code", code="1 + 1"), say("Two."))
+    request = session.wire.send("%%vibe\nadd")
+    view = session.view(request)
+    approval = view.card()
+    threading.Event().wait(HESITATION)  # time itself is what is tested
+    view.command(type="approve", approval_id=approval)
+    html = session.html(session.wire.cell(request))
+    worked, waited = map(float, re.search(r"Done</b>.*? · ([\d.]+) s · waited ([\d.]+) s for you", html).groups())  # pyright: ignore[reportOptionalMemberAccess]
+    assert waited >= HESITATION > worked
 
 
 def test_the_first_run_of_a_kernel_is_on_the_screen_while_a_call_allowed_in_advance_computes(tmp_path: Path) -> None:

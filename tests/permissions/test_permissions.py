@@ -201,6 +201,8 @@ class Explorer(Reader):
 
     name = "explorer"
 
+    tried_in = "a copy"
+
     def can_explore(self, args: PathArguments) -> bool:
         return args.path != "kept"
 

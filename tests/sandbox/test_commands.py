@@ -15,7 +15,7 @@ from tests.patience import patient
 from tests.tools.conftest import snapshot
 from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.sandbox.command_watch import GOES_ON
-from vibe_jupyter.sandbox.commands import SandboxedCommands
+from vibe_jupyter.sandbox.commands import SandboxedCommands, wanted_words
 from vibe_jupyter.tools.child_environment import child_environment
 from vibe_jupyter.tools.contract import NotExplored
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand
@@ -118,8 +118,8 @@ async def test_tests_run_there_and_their_failures_are_their_own(project: Path) -
         ("cat link.txt 2> /dev/null; true", "outside.txt"),
         ("cat < ../outside.txt; true", "outside.txt"),
         ("ls / > /dev/null; true", "read /"),
-        (f"{PYTHON} -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))'", "use the network"),
-        ("exec 3<> /dev/tcp/127.0.0.1/9; true", "use the network"),
+        (f"{PYTHON} -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))'", "needs the network"),
+        ("exec 3<> /dev/tcp/127.0.0.1/9; true", "needs the network"),
         ("kill -0 $PPID; kill -0 1; true", "send signals to other processes"),
         ("(sleep 0.1; echo x > late.txt) > /dev/null 2>&1 & true", "write late.txt"),
     ],
@@ -130,7 +130,7 @@ async def test_what_it_wants_beyond_reading_is_refused_and_named_whatever_it_mak
     before = snapshot(project.parent)
     done = await run(project, command)
     assert isinstance(done, NotExplored), done
-    assert done.reason.startswith("in a sandbox it wanted to ")
+    assert done.reason.startswith(("in a sandbox it wanted to ", "needs "))
     assert wanted in done.reason
     assert snapshot(project.parent) == before
 
@@ -244,6 +244,23 @@ async def test_a_command_that_was_refused_something_ends_soon_and_says_what_else
     assert isinstance(done, NotExplored)
     assert done.reason == "in a sandbox it wanted to write one.txt, write two.txt"
     assert time.monotonic() - began < GOES_ON + patient(20)
+
+
+@pytest.mark.requirement("ui.approval.trial")
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (["read /etc/a"], "in a sandbox it wanted to read /etc/a"),
+        (["read /etc/a", "read /etc/b"], "needs files outside the project"),
+        (["read /etc/a", "use the network", "read /etc/b"], "needs the network and files outside the project"),
+        (["use the network"], "needs the network"),
+        (["use the network", "write out.csv"], "needs the network, and in a sandbox it wanted to write out.csv"),
+        (["read /proc/1/environ", "read /etc/a"], "in a sandbox it wanted to read /proc/1/environ, read /etc/a"),
+        ([f"write {n}" for n in range(6)], "in a sandbox it wanted to write 0, write 1, write 2, write 3 and 2 more"),
+    ],
+)
+def test_what_it_wants_is_said_in_general_where_a_list_would_say_nothing(refused: list[str], words: str) -> None:
+    assert wanted_words(refused) == words
 
 
 @pytest.mark.attack("left-behind processes", always=True)

@@ -1,5 +1,6 @@
 """What the agent's `run_code` does unasked, and when it asks after all. A real kernel, a scripted model."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,6 +157,41 @@ def test_what_a_command_wants_beyond_that_asks_with_the_reason_and_then_runs_for
     assert "sandbox" not in result(exploring)
 
 
+@pytest.mark.requirement("ui.approval.trial")
+def test_a_try_is_shown_as_one_and_its_card_says_in_general_what_it_needs(exploring: Session) -> None:
+    script = "echo printed in the try; head -c 9 /etc/shadow; head -c 9 /etc/gshadow; exec 3<> /dev/tcp/127.0.0.1/9"
+    (exploring.folder / "look.sh").write_text(f"{script}; true\n", encoding="utf-8")
+    command = "bash look.sh"
+    exploring.model.will_reply(call("bash", command=command), say("Denied."))
+    request = exploring.wire.send("%%vibe\nlook there")
+    view = exploring.view(request)
+    approval = view.card()
+    tried = view.wait_for("Trying it in a sandbox")
+    assert "nothing can change" in tried
+    card = view.wait_for(approval)
+    assert "needs the network and files outside the project" in card
+    assert "shadow" not in card.split('class="vibe-why"')[1].split("</span>")[0]
+    sent = json.dumps([message["content"] for message in exploring.wire.of(request)])
+    assert "Running" not in sent, "nothing ran yet but the try"
+    view.command(type="reject", approval_id=approval)
+    kept = exploring.html(exploring.wire.cell(request))
+    assert "printed in the try" not in kept
+    assert "it was not run" in result(exploring)
+
+
+@pytest.mark.requirement("ui.approval.trial")
+def test_a_run_that_ends_while_a_tried_call_waits_says_that_it_never_ran(exploring: Session) -> None:
+    exploring.model.will_reply(call("bash", command="echo x > made.txt"))
+    request = exploring.wire.send("%%vibe\nmake it")
+    view = exploring.view(request)
+    view.card()
+    exploring.wire.interrupt()
+    exploring.wire.cell(request)
+    exploring.model.will_reply(say("Not made."))
+    exploring.run("%%vibe\nwas it?")
+    assert "the run was interrupted before this call started" in json.dumps(exploring.model.requests[-1].messages)
+
+
 def test_where_nobody_can_answer_the_denial_says_what_a_copy_could_not_do(exploring: Session) -> None:
     exploring.model.will_reply(call("run_code", code="!touch made.txt"), say("Denied."))
     exploring.run("%%vibe\nmake it")
@@ -194,7 +230,7 @@ def test_an_interrupt_ends_the_copy_and_the_run(exploring: Session) -> None:
     exploring.model.will_reply(call("run_code", code="import time\ntime.sleep(100)", timeout=300))
     request = exploring.wire.send("%%vibe\nwait")
     view = exploring.view(request)
-    view.wait_for("Running code")
+    view.wait_for("Trying it in a copy of the kernel")
     exploring.wire.interrupt()
     cell = exploring.wire.cell(request)
     assert "interrupted" in exploring.html(cell)

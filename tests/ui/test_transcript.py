@@ -551,6 +551,18 @@ def test_no_step_in_the_document_says_that_it_goes_on() -> None:
     assert "Run code fit a line per species  not run" in parse(str(waiting.held()["text/html"])).text
 
 
+@pytest.mark.requirement("ui.static.not-run")
+def test_a_step_that_never_ran_is_not_counted_as_done() -> None:
+    def tally(*events: Event) -> str:
+        html = parse(str(transcript([STARTED, *inspected(), *events]).held()["text/html"])).text
+        return next(line for line in html.splitlines() if "2 steps" in line)
+
+    assert "1 not run" in tally(asked())
+    assert "ran code" not in tally(asked())
+    assert "1 not finished" in tally(asked(), resolved(), code_started())
+    assert "1 not run" in tally(asked(), finished("interrupted"))
+
+
 def test_a_run_that_is_not_over_in_the_document_says_how_to_go_on_and_no_other_does() -> None:
     folded = transcript([STARTED, *inspected()])
     assert NOT_OVER_NOTE in parse(str(folded.held()["text/html"])).text

@@ -489,8 +489,9 @@ class StandaloneApprovalRun:
             case None:
                 run.emit(step.finished("interrupted", "not decided"))
         reason = "interrupted" if self.allowed is None else "stop"
-        seconds = round(time.monotonic() - began, 3)
-        run.emit(RunFinished(reason=reason, turns=0, seconds=seconds, usage=Usage()))
+        waited = run.waited
+        seconds = round(max(0.0, time.monotonic() - began - waited), 3)
+        run.emit(RunFinished(reason=reason, turns=0, seconds=seconds, waited=round(waited, 3), usage=Usage()))
 
 
 def _standalone_card(approval: StandaloneApproval) -> ApprovalCard:

@@ -202,6 +202,8 @@ class CallContext(NamedTuple):
     """Whether no value of the user's data may be sent."""
     model: str = ""
     """Who makes the calls: name and server of the model, or the external client."""
+    waited_in: Callable[[str], float] = lambda _call_id: 0.0
+    """Seconds in which the call with this id waited for the user so far."""
     turn: Callable[[], int] = lambda: 0
     """Number of the present request, from 1; 0 where there is none."""
     stop: Callable[[str], None] = lambda _why: None
@@ -426,11 +428,21 @@ class ToolStep:
     def __post_init__(self) -> None:
         self.id = self.id or f"step-{secrets.token_hex(8)}"
 
-    def started(self) -> ToolStarted:
-        """It begins, or begins again with more known of it; its time counts from here."""
+    def started(self, tried_in: str = "") -> ToolStarted:
+        """It begins, or begins again with more known of it; its time counts from here.
+
+        Args:
+            tried_in: where it is tried without effects, such as ``a sandbox``; empty where it is done.
+        """
         self._began = time.monotonic()
+        headline = self.headline.model_copy(update={"doing": f"Trying it in {tried_in}"}) if tried_in else self.headline
         return ToolStarted(
-            call_id=self.id, name=self.name, headline=self.headline, preview=self.preview, host=self.host
+            call_id=self.id,
+            name=self.name,
+            headline=headline,
+            preview=self.preview,
+            trial=bool(tried_in),
+            host=self.host,
         )
 
     def finished(
@@ -441,16 +453,17 @@ class ToolStep:
         display: MimeBundle | None = None,
         details: dict[str, JsonValue] | None = None,
         has_run: bool = True,
+        waited: float = 0.0,
     ) -> ToolFinished:
-        """It is over; `has_run` is false where it began and nothing was done."""
-        seconds = time.monotonic() - self._began if self._began is not None and has_run else 0.0
+        """It is over; `has_run` is false where it began and nothing was done. `waited`: seconds, for the user."""
+        seconds = time.monotonic() - self._began - waited if self._began is not None and has_run else 0.0
         return ToolFinished(
             call_id=self.id,
             name=self.name,
             headline=self.headline,
             outcome=outcome,
             summary=summary,
-            seconds=round(seconds, 3),
+            seconds=round(max(0.0, seconds), 3),
             display=display or {},
             details=details or {},
             host=self.host,

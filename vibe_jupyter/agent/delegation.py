@@ -45,6 +45,7 @@ class NestedRun(Run):
         super().__init__(no_work)
         self.approvals = caller.approvals
         self.questions = caller.questions
+        self.waits = caller.waits
         self.texts: list[str] = []
         """What the sub-agent said, answer by answer."""
         self.finished: RunFinished | None = None
@@ -85,6 +86,10 @@ class NestedRun(Run):
     def show(self, progress: ToolProgress) -> None:
         """Hand out progress of a tool; callable from any thread."""
         self._caller.show(progress.model_copy(update={"call_id": self._nested(progress.call_id)}))
+
+    def waited_in(self, call_id: str) -> float:
+        """Return the seconds in which one call of the sub-agent waited for the user."""
+        return self._caller.waited_in(self._nested(call_id))
 
     async def guard(self, step: Coroutine[Any, Any, None]) -> bool:
         """Do a step; False when the caller's own step was ended, and this one with it."""

@@ -145,6 +145,7 @@ class AgentLoop:
             newly_lost=agent.newly_lost,
             schema_only=agent.schema_only,
             model=f"{agent.model.name}@{agent.model.server.host}",
+            waited_in=run.waited_in,
             turn=lambda: self._budget.turns,
             stop=self._ending.stop,
         )
@@ -153,7 +154,9 @@ class AgentLoop:
         self._call_status = cache(_new_call_status)
         """Made by the first call."""
         self._began = time.monotonic()
-        self._budget = Budget(agent.model, agent.middleware, waited=lambda: run.waited, caller=caller)
+        before = run.waited  # by the caller of a sub-agent; 0 for a run of its own
+        self._waited = lambda: run.waited - before
+        self._budget = Budget(agent.model, agent.middleware, waited=self._waited, caller=caller)
         self._keeper = HistoryKeeper(agent, conversation, call_context=self._call_context, budget=self._budget)
         self._chain = MiddlewareChain(agent.middleware, lambda text: self._notify("warning", text))
         self._stopped: StopRun | None = None
@@ -407,7 +410,8 @@ class AgentLoop:
         finished = RunFinished(
             reason=reason,
             turns=self._budget.turns,
-            seconds=round(time.monotonic() - self._began, 3),
+            seconds=round(max(0.0, time.monotonic() - self._began - self._waited()), 3),
+            waited=round(self._waited(), 3),
             usage=self._budget.total,
             cost=self._budget.cost,
             error=error,

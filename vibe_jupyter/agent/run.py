@@ -2,10 +2,10 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, Generic, Literal, TypeVar
 
+from vibe_jupyter.agent.wait_clock import WaitClock
 from vibe_jupyter.protocol import (
     Answer,
     Approve,
@@ -42,6 +42,8 @@ class Run:
         self.questions = PendingRequests[Answer]()
         self.interrupted = False
         """Whether someone asked for the end."""
+        self.waits = WaitClock()
+        """Time in which the user was waited for."""
         self._work = work
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         """None where the work has ended."""
@@ -51,7 +53,11 @@ class Run:
     @property
     def waited(self) -> float:
         """Seconds in which the user was waited for."""
-        return self.approvals.waited + self.questions.waited
+        return self.waits.seconds
+
+    def waited_in(self, call_id: str) -> float:
+        """Return the seconds in which one call waited for the user."""
+        return self.waits.seconds_of(call_id)
 
     def send(self, command: Command, *, by: DecidedBy = "code") -> None:
         """Hand over a decision; callable from any thread, returns at once.
@@ -68,6 +74,7 @@ class Run:
 
     def emit(self, event: Event) -> None:
         """Hand out an event. Engine loop only."""
+        self.waits.take(event)
         self._events.put_nowait(event)
 
     def show(self, progress: ToolProgress) -> None:
@@ -134,22 +141,12 @@ class PendingRequests(Generic[C]):
 
     def __init__(self) -> None:
         self._waiting: dict[str, PendingRequest[C]] = {}
-        self._waited = 0.0
-        self._since = 0.0
-        """When the first of those that wait now was opened, by `time.monotonic`."""
-
-    @property
-    def waited(self) -> float:
-        """Seconds in which something waited for an answer."""
-        return self._waited + (time.monotonic() - self._since if self._waiting else 0.0)
 
     def open(self) -> PendingRequest[C]:
         """Make an id that was never used and a future for its answer. Engine loop only."""
         waiting: PendingRequest[C] = PendingRequest(
             secrets.token_hex(ID_BITS // 8), asyncio.get_running_loop().create_future()
         )
-        if not self._waiting:
-            self._since = time.monotonic()
         self._waiting[waiting.id] = waiting
         return waiting
 
@@ -165,7 +162,4 @@ class PendingRequests(Generic[C]):
         self._take_out(waiting.id)
 
     def _take_out(self, waiting_id: str) -> PendingRequest[C] | None:
-        waiting = self._waiting.pop(waiting_id, None)
-        if waiting is not None and not self._waiting:
-            self._waited += time.monotonic() - self._since
-        return waiting
+        return self._waiting.pop(waiting_id, None)

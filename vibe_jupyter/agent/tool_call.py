@@ -81,7 +81,8 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         prepared = await _restricted(prepared, call_context)
     tried = failed = ""
     if isinstance(prepared, PreparedCall) and may_explore(prepared, call_context):
-        explored = await _run_prepared(prepared, call_context, _explore)
+        assert isinstance(prepared.tool, ExploringTool)
+        explored = await _run_prepared(prepared, call_context, _explore, tried_in=prepared.tool.tried_in)
         if not isinstance(explored, NotExplored):
             return explored, False
         tried = failed = explored.reason
@@ -132,12 +133,21 @@ async def _run_prepared(
     prepared: PreparedCall,
     call_context: CallContext,
     work: Callable[[PreparedCall, CallContext], Awaitable[ToolResult | NotExplored]],
+    *,
+    tried_in: str = "",
 ) -> ToolMessage | NotExplored:
-    """Do it in a step of the run; the step stays open where the work turned out to need an approval."""
+    """Do it in a step of the run; the step stays open where the work turned out to need an approval.
+
+    Args:
+        prepared: the call.
+        call_context: of the run.
+        work: does it.
+        tried_in: where it has no effects; empty where it has.
+    """
     call, tool = prepared.call, prepared.tool
     step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id)
-    began = time.monotonic()
-    await call_context.emit(step.started())
+    began, waited_before = time.monotonic(), call_context.waited_in(call.id)
+    await call_context.emit(step.started(tried_in))
     outcome: StepOutcome = "interrupted"
     result: ToolResult | NotExplored | None = None
     has_run = True
@@ -158,13 +168,13 @@ async def _run_prepared(
         call_context.redactor.look()
         if result is None:
             result = ToolResult.error(INTERRUPTED, summary="interrupted")
+        waited = call_context.waited_in(call.id) - waited_before
         if isinstance(result, ToolResult):
-            await call_context.emit(
-                step.finished(outcome, result.summary, display=result.display, details=result.details, has_run=has_run)
-            )
+            shown = {"display": result.display, "details": result.details}
+            await call_context.emit(step.finished(outcome, result.summary, **shown, has_run=has_run, waited=waited))
     if isinstance(result, NotExplored):
         return result
-    screened = await screen_result(prepared, result, call_context, seconds=time.monotonic() - began)
+    screened = await screen_result(prepared, result, call_context, seconds=time.monotonic() - began - waited)
     return await _message_of(prepared, screened, call_context)
 
 
@@ -279,19 +289,25 @@ class CallStatus:
     """Follows the events of one run."""
 
     def __init__(self) -> None:
-        self._stages: dict[str, Literal["started", "finished"]] = {}
+        self._stages: dict[str, Literal["tried", "broken off", "started", "finished"]] = {}
         """By the call's id."""
 
     def note(self, event: Event) -> None:
         """Take the next event."""
-        if isinstance(event, ToolStarted | ToolFinished):
-            self._stages[event.call_id] = "started" if isinstance(event, ToolStarted) else "finished"
+        match event:
+            case ToolStarted():
+                self._stages[event.call_id] = "tried" if event.trial else "started"
+            case ToolFinished():
+                is_trial = event.outcome == "interrupted" and self._stages.get(event.call_id) == "tried"
+                self._stages[event.call_id] = "broken off" if is_trial else "finished"
+            case _:
+                pass
 
     def closing(self, call: ToolCall, tools: Toolset) -> list[ToolFinished | MessageAdded]:
         """What ends a call that has no result."""
         stage = self._stages.get(call.id)
-        message = MessageAdded(message=unanswered_call(call, started=stage is not None))
-        if stage == "finished":
+        message = MessageAdded(message=unanswered_call(call, started=stage in ("started", "finished")))
+        if stage in ("finished", "broken off"):
             return [message]
         step = ToolStep(call.name, headline_of(call, tools), id=call.id)
         return [step.finished("interrupted", "interrupted"), message]

@@ -269,6 +269,8 @@ class ToolStarted(Value):
     headline: Headline
     preview: Preview | None = None
     """What the line shows when opened while the tool runs; None when the headline says all."""
+    trial: bool = False
+    """Whether it is tried first where it has no effects. If that isn't enough, the call is asked about, then starts."""
     host: str = ""
     """The model server that runs it by itself; empty for a call of ours. Such a call is no part of the history: its
     id answers no `ToolCall`."""
@@ -355,6 +357,9 @@ class RunFinished(Value):
     reason: FinishReason
     turns: int
     seconds: float
+    """Of work: without the time in which it waited for the user."""
+    waited: float = 0.0
+    """Seconds in which it waited for the user."""
     usage: Usage
     cost: float | None = None
     """US dollars; None where the prices of the model are not known."""

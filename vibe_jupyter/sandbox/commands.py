@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,9 @@ _ALSO_READABLE: Final = (
 _OUR_PACKAGE: Final = Path(__file__).parents[1]
 _GUARD: Final = (str(_OUR_PACKAGE.parent), "vibe_jupyter.sandbox.guard")
 """The program that supervises a confined command."""
+_NETWORK: Final = "use the network"
+_NAMED: Final = 4
+"""Things it wanted that are named."""
 _NO_ROOM: Final = re.compile(
     r"MemoryError|file size limit exceeded|cannot allocate memory|bad_alloc|file too large|out of memory", re.I
 )
@@ -82,6 +85,27 @@ class SandboxedCommands:
         (folder / TERMS).write_text(json.dumps(terms._asdict()), encoding="utf-8")
 
 
+def wanted_words(refused: Sequence[str]) -> str:
+    """Return what a command wants that a sandbox does not give, for its card.
+
+    What the network takes (resolvers, certificates) and a list of files of the system say nothing to anybody: they
+    are "files outside the project".
+    """
+    outside = [one for one in refused if one.startswith("read /") and not one.startswith("read /proc/")]
+    network = [_NETWORK] if _NETWORK in refused else []
+    if not network and len(outside) < 2:
+        return f"in a sandbox it wanted to {_listed(refused)}"
+    needs = [*["the network" for _ in network], *(["files outside the project"] if outside else [])]
+    rest = [one for one in refused if one not in (*outside, *network)]
+    also = f", and in a sandbox it wanted to {_listed(rest)}" if rest else ""
+    return f"needs {' and '.join(needs)}{also}"
+
+
+def _listed(deeds: Sequence[str]) -> str:
+    more = f" and {len(deeds) - _NAMED} more" if len(deeds) > _NAMED else ""
+    return f"{', '.join(deeds[:_NAMED])}{more}"
+
+
 def _judged(done: FinishedCommand, report: Path) -> FinishedCommand | NotExplored:
     """What it gave stands only where it was refused nothing: then it gives the same outside."""
     if done.ended == "timeout":
@@ -93,7 +117,7 @@ def _judged(done: FinishedCommand, report: Path) -> FinishedCommand | NotExplore
     if error := said.get("error"):
         return NotExplored(f"no sandbox can be made: {error}")
     if refused := said.get("refused"):
-        return NotExplored(f"in a sandbox it wanted to {', '.join(refused)}")
+        return NotExplored(wanted_words(refused))
     if done.returncode != 0 and _NO_ROOM.search(f"{done.stdout}\n{done.stderr}"):
         return NotExplored("it needs more room than a sandbox has")
     return done

@@ -198,7 +198,7 @@ def fold_history(events: Iterable[DurableEvent]) -> tuple[Message, ...]:
             case HistoryRewritten():
                 history = rewrite_history([*history, *open_calls.close()], event)
                 open_calls = _OpenCalls(())
-            case ToolStarted(call_id=call_id):
+            case ToolStarted(call_id=call_id, trial=False):
                 open_calls.note(call_id, MAY_HAVE_RUN)
             case ToolFinished(call_id=call_id, outcome="ok" | "error"):
                 open_calls.note(call_id, RESULT_LOST)

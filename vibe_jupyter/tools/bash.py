@@ -82,6 +82,7 @@ class BashTool:
     )
     level: Level = "ask"
     arguments = BashArgs
+    tried_in = "a sandbox"
 
     def __init__(
         self,

@@ -268,6 +268,9 @@ class NotExplored(NamedTuple):
 class ExploringTool(Protocol):
     """A tool that can do some calls where they can have no effects, so that nobody need be asked."""
 
+    tried_in: str
+    """Where it is tried, such as ``a sandbox``."""
+
     def can_explore(self, args: Any) -> bool:
         """Whether this call may be tried so."""
         ...

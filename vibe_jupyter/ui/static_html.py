@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from vibe_jupyter.protocol import MimeBundle, Usage
 from vibe_jupyter.ui.changed_line import changed_html, changed_text
@@ -73,6 +74,10 @@ _FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-s
 _LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d93a3a"}
 _ERROR_GROUND = "rgba(217,58,58,0.08)"
 _STATES = {"done": "#2e8b40", "failed": "#d93a3a"}
+
+
+_END_WORDS: Final = ("failed", "denied", "interrupted", "not finished", "not run")
+"""How steps are counted that did not succeed, in the order in which they are named."""
 
 
 class PieceEnds:
@@ -234,9 +239,8 @@ class _Kept:
     def _step_html(self, step: Step, style: str) -> Markup:
         headline, result = step_headline(step), step_result(step)
         if step.outcome == "running" and not self._is_over:  # nothing of it may go on when this is read
-            has_begun = step.so_far is not None
-            headline = step_headline(replace(step, outcome="interrupted", seconds=0.0 if has_begun else None))
-            result = "not finished" if has_begun else "not run"
+            headline = step_headline(_cut_off(step))
+            result = "not finished" if _has_begun(step) else "not run"
         line = join_markup(
             kept_icon(step_icon(step)),
             headline,
@@ -285,15 +289,32 @@ def _is_worth_showing(entry: TranscriptEntry) -> bool:
 
 
 def steps_tally(steps: Sequence[Step]) -> str:
-    """``listed variables · inspected 2 · ran code 3 times (1 failed) · 1 denied``."""
+    """Count what was done and what was not: ``ran code 3 times (1 failed) · 1 denied · 1 not run``."""
     failed = Counter(_step_doing(step) for step in steps if _failed_in_running(step))
-    done = failed + Counter(_step_doing(step) for step in steps if step.outcome in ("ok", "running"))
-    ends = Counter(step.outcome for step in steps if not _failed_in_running(step))
+    done = failed + Counter(_step_doing(step) for step in steps if step.outcome == "ok")
+    ends = Counter(_end_word(step) for step in steps if not _failed_in_running(step))
     words = [
         _with_failures(verb, done[verb], failed[verb]) for verb in dict.fromkeys(map(_step_doing, steps)) if done[verb]
     ]
-    named = (("error", "failed"), ("denied", "denied"), ("interrupted", "interrupted"))
-    return " · ".join(words + [f"{ends[outcome]} {word}" for outcome, word in named if ends[outcome]])
+    return " · ".join(words + [f"{ends[word]} {word}" for word in _END_WORDS if ends[word]])
+
+
+def _end_word(step: Step) -> str:
+    """Return how a step is counted that did not come to an end of its own, or ''."""
+    if step.outcome == "running":
+        return "not finished" if _has_begun(step) else "not run"
+    if step.outcome == "interrupted":
+        return "interrupted" if step.seconds is not None else "not run"
+    return {"error": "failed", "denied": "denied"}.get(step.outcome, "")
+
+
+def _has_begun(step: Step) -> bool:
+    return step.so_far is not None and not step.trial
+
+
+def _cut_off(step: Step) -> Step:
+    """The step as the end of its kernel left it."""
+    return replace(step, outcome="interrupted", seconds=0.0 if _has_begun(step) else None)
 
 
 def _with_failures(verb: str, count: int, failed: int) -> str:

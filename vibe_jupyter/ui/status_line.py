@@ -35,6 +35,8 @@ _STOP = html_element(
 _DOT = html_element("i", class_="vibe-dot")
 _SPACER = html_element("span", class_="vibe-spacer")
 
+_WAIT_SHOWN: Final = 1.0
+"""Seconds of waiting for the user from which on they are shown."""
 _SERVER: Final = 2
 """The place of the server among the facts."""
 USUAL_AGENT = "default"
@@ -76,6 +78,8 @@ class StatusLine:
     context: float | None = None
     """Share of the model's window that the latest request took; None where the window is not known."""
     seconds: float = 0.0
+    """Of work, without the time in which the user was waited for."""
+    waited: float = 0.0
     changed: tuple[ChangedName, ...] = ()
     """What the run changed; known when it is over."""
 
@@ -129,10 +133,12 @@ def server_tip(foot: StatusLine) -> str | None:
 def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
     """The line in the live view; the page counts the seconds on while it goes on, and it mostly can be stopped."""
     facts = [html_element("span", inert_text(fact)) for fact in _facts_but_context(foot) if fact]
+    # The page counts from a figure that it has not seen before; it counts nothing while the user is waited for.
+    counted = None if foot.state == "waiting" else str(round(foot.seconds, 3))
     return html_element(
         "div",
         html_element("span", _DOT, inert_text(foot.words), class_="vibe-state"),
-        html_element("span", inert_text(clock_text(foot)), class_="vibe-clock", data_vibe_clock=f"{foot.seconds:.1f}"),
+        html_element("span", inert_text(clock_text(foot)), class_="vibe-clock", data_vibe_clock=counted),
         *facts,
         _SPACER,
         _context_html(foot),
@@ -162,9 +168,11 @@ def foot_line(foot: StatusLine) -> str:
 
 
 def clock_text(foot: StatusLine) -> str:
-    """The seconds: whole ones while they are counted."""
-    is_over = foot.state not in _GOING_ON
-    return seconds_text(foot.seconds) if is_over else seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
+    """The seconds of work, whole ones while they are counted; behind them, how long the user was waited for."""
+    if foot.state in _GOING_ON:
+        return seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
+    waited = f" · waited {seconds_text(foot.waited)} for you" if foot.waited >= _WAIT_SHOWN else ""
+    return f"{seconds_text(foot.seconds)}{waited}"
 
 
 def _tokens_text(usage: Usage, *, is_over: bool) -> str:

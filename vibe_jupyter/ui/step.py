@@ -128,6 +128,10 @@ PROGRESS_LIMIT = 4_000
 ROWS_LIMIT = 60
 """Rows of a table shown in a step."""
 
+TRIAL: Final = "trial"
+"""The icon of a call that is tried where it has no effects."""
+NO_EFFECTS: Final = "nothing can change"
+
 _MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "⊘", "interrupted": "■"}
 _END_ICONS: Mapping[Outcome, str] = {"error": "failed", "denied": "denied", "interrupted": "stop"}
 _TOOL_MARKS = {"run_code": "▷", "inspect": "▦", THOUGHT: "✻"}
@@ -221,6 +225,8 @@ class Step:
     """What it printed so far; shown until `display` says it finally."""
     progress: CallProgressState | None = None
     """How far it is; None where the tool does not say."""
+    trial: bool = False
+    """Whether it is tried where it has no effects."""
     edited: bool = False
     """Whether the call was changed before it was allowed."""
     by_code: str = ""
@@ -260,6 +266,7 @@ def finished_step(step: Step, event: ToolFinished) -> Step:
         headline=event.headline,
         name=event.name,
         outcome=event.outcome,
+        trial=False,
         summary=event.summary or step.summary,
         seconds=event.seconds if ran else None,
         display=event.display,
@@ -268,7 +275,7 @@ def finished_step(step: Step, event: ToolFinished) -> Step:
 
 def step_icon(step: Step) -> str:
     """The name of the icon before the line: how it ended where it did not succeed, else what kind of step it is."""
-    return _END_ICONS.get(step.outcome) or tool_icon(step.name)
+    return _END_ICONS.get(step.outcome) or (TRIAL if step.trial else tool_icon(step.name))
 
 
 def step_mark(step: Step) -> str:
@@ -296,6 +303,8 @@ def _step_verb(step: Step) -> str:
 
 def step_result(step: Step) -> str:
     """What came back, with the outcome in words wherever it is not a success; meanwhile, the last line printed."""
+    if step.outcome == "running" and step.trial:
+        return NO_EFFECTS
     if step.outcome == "running":
         last = one_line(output_text(step.output).rstrip().rpartition("\n")[2])
         return last if step.progress is None else step.progress.words
@@ -307,7 +316,7 @@ def step_result(step: Step) -> str:
 
 
 def _meanwhile_html(step: Step) -> Markup:
-    return bar_html(step.progress) if step.outcome == "running" else NOTHING
+    return bar_html(step.progress) if step.outcome == "running" and not step.trial else NOTHING
 
 
 def step_detail(step: Step, look: CodeLook, limit: int = OUTPUT_LIMIT) -> Markup:

@@ -5,7 +5,7 @@ the notebook keeps. The same events always give the same bundle.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -42,9 +42,11 @@ from vibe_jupyter.ui.cards import argument_text, card_html, question_card_html
 from vibe_jupyter.ui.cell_references import FindCell, no_cell, with_cell_words
 from vibe_jupyter.ui.changed_line import changed_names
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
+from vibe_jupyter.ui.nested_steps import find_caller, next_place, part_behind
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
 from vibe_jupyter.ui.plan import PLANNER, PlanEntry, plan_html, read_plan
 from vibe_jupyter.ui.review_card import OpenReview, review_html
+from vibe_jupyter.ui.run_clock import RunClock
 from vibe_jupyter.ui.run_output import KeptPiece
 from vibe_jupyter.ui.static_html import PieceEnds, static_bundle, static_pieces
 from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
@@ -156,15 +158,18 @@ class TranscriptCalls:
         self._waiting.clear()
         for call in self._calls.values():
             if call.step.outcome == "running":
-                self._show_step(call, replace(call.step, outcome="interrupted"))
+                seconds = None if call.began is None else self._clock() - call.began
+                self._show_step(call, replace(call.step, outcome="interrupted", seconds=seconds))
 
     def _show_card(self, event: ApprovalRequested) -> None:
         kept = event.kept or event
         call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
+        if call.step.trial:  # what it put out there is no output of what the card is about
+            call.step = replace(call.step, headline=kept.headline, trial=False, output="", progress=None)
         call.began = None
         self._waiting[event.approval_id] = event.call.id
         if event.review is None:
-            self._sheet.put(call.part_id, "card", card_html(event, self._find_cell), _part_behind(self._entries, call))
+            self._sheet.put(call.part_id, "card", card_html(event, self._find_cell), part_behind(self._entries, call))
             return
         review = self._reviews.setdefault(event.review.id, OpenReview(self._sheet.new_id("v")))
         review.requests.append(event)
@@ -214,7 +219,10 @@ class TranscriptCalls:
         call = self._call_entry(event.call_id, Step(event.headline))
         call.began = self._clock()
         preview = event.preview or call.step.preview
-        self._show_step(call, replace(call.step, headline=event.headline, name=event.name, preview=preview))
+        known = {"headline": event.headline, "name": event.name, "preview": preview, "trial": event.trial}
+        if call.step.trial:
+            known |= {"output": "", "progress": None}
+        self._show_step(call, replace(call.step, **known))
 
     def _show_progress(self, event: ToolProgress) -> None:
         call = self._calls.get(event.call_id)
@@ -254,15 +262,15 @@ class TranscriptCalls:
     def _call_entry(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)
         if call is None:
-            caller = _find_caller(self._calls, call_id)
+            caller = find_caller(self._calls, call_id)
             call = self._calls[call_id] = StepEntry(self._sheet.new_id("s"), step, caller)
-            self._entries.insert(_next_place(self._entries, caller), call)
+            self._entries.insert(next_place(self._entries, caller), call)
         return call
 
     def _join_group(self, event: ToolStarted) -> None:
         """Give a call that only looks the place of the one before, if that is of the same tool."""
-        last, caller = self._group[-1] if self._group else None, _find_caller(self._calls, event.call_id)
-        place = _next_place(self._entries, caller)
+        last, caller = self._group[-1] if self._group else None, find_caller(self._calls, event.call_id)
+        place = next_place(self._entries, caller)
         follows = last is not None and self._entries[place - 1] is last and last.step.name == event.name
         if last is None or not follows or len(self._group) >= GROUP_LIMIT:
             last, self._group = None, []
@@ -277,32 +285,7 @@ class TranscriptCalls:
         steps = [one.step for one in self._groups.get(call.part_id, ())]
         nested = call.caller is not None
         html = group_html(steps, nested=nested) if len(steps) > 1 else step_html(call.step, nested=nested)
-        self._sheet.put(call.part_id, "step", html, _part_behind(self._entries, call))
-
-
-def _find_caller(calls: Mapping[str, StepEntry], call_id: str) -> StepEntry | None:
-    """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
-    return next((one for known, one in calls.items() if call_id.startswith(f"{known}/")), None)
-
-
-def _next_place(entries: Sequence[TranscriptEntry], caller: StepEntry | None) -> int:
-    """Where the next call of the agent goes, or of the sub-agent that works for `caller`: behind those it made."""
-    place = len(entries)
-    while caller is not None and not _works_for(entries[place - 1], caller):
-        place -= 1
-    return place
-
-
-def _part_behind(entries: Sequence[TranscriptEntry], call: StepEntry) -> str | None:
-    """The part in front of which a sub-agent's call goes; None for the end."""
-    if call.caller is None:
-        return None
-    behind = entries[next(place for place, one in enumerate(entries) if one is call) + 1 :]
-    return next((one.part_id for one in behind if isinstance(one, StepEntry) and one.part_id != call.part_id), None)
-
-
-def _works_for(entry: TranscriptEntry, caller: StepEntry) -> bool:
-    return entry is caller or (isinstance(entry, StepEntry) and entry.caller is caller)
+        self._sheet.put(call.part_id, "step", html, part_behind(self._entries, call))
 
 
 def _as_allowed(step: Step, arguments: str | None) -> Step:
@@ -331,7 +314,7 @@ class Transcript:
         self._keep = keep
         self._working = working
         """What the foot says while it goes on."""
-        self._began = clock()
+        self._time = RunClock(clock)
         self._sheet = PartList()
         self._entries: list[TranscriptEntry] = []
         self._speech = AssistantText(self._sheet, self._entries, find_cell)
@@ -361,7 +344,7 @@ class Transcript:
         if not self._foot.is_over:
             self._refresh_wait()
             self._calls.refresh_times()
-            self._foot = replace(self._foot, seconds=self._clock() - self._began)
+            self._foot = replace(self._foot, seconds=self._time.worked)
         self._sheet.put(FOOT, "foot", foot_html(self._foot))
         self._sheet.take_patches()  # a complete snapshot needs no patch
         return self._sheet.parts()
@@ -412,8 +395,8 @@ class Transcript:
         return foot_line(self._foot)
 
     def _cut_off(self) -> StatusLine:
-        seconds = self._clock() - self._began
-        return replace(self._foot, state="stopped", words=status_line.NOT_OVER, seconds=seconds)
+        over = {"state": "stopped", "words": status_line.NOT_OVER}
+        return replace(self._foot, **over, seconds=self._time.worked, waited=self._time.waited)
 
     def _take_event(self, event: Event) -> None:
         if isinstance(event, ApprovalRequested | ToolStarted | FileProduced):
@@ -480,7 +463,8 @@ class Transcript:
             self._sheet.put(self._sheet.new_id("e"), "error", status_line.error_html(event.error))
 
     def _foot_after(self, event: Event) -> StatusLine:
-        foot = replace(self._foot, seconds=self._clock() - self._began)
+        self._time.note(waits=self._calls.waiting)
+        foot = replace(self._foot, seconds=self._time.worked)
         match event:
             case RunStarted():
                 foot = replace(
@@ -498,9 +482,10 @@ class Transcript:
                 pass
         if isinstance(event, RunFinished):
             state, words = end_words(event.reason)
-            known = {"turn": event.turns, "usage": event.usage, "cost": event.cost, "seconds": event.seconds}
+            known = {"turn": event.turns, "usage": event.usage, "cost": event.cost}
             changed = changed_names(event.changed, self.find_cell) if event.changed else ()
-            return replace(foot, state=state, words=words, changed=changed, **known)
+            took = {"seconds": event.seconds, "waited": event.waited}
+            return replace(foot, state=state, words=words, changed=changed, **known, **took)
         waits = self._calls.waiting
         words = "Waiting for you" if waits else self._working
         return replace(foot, state="waiting" if waits else "working", words=words)

@@ -179,6 +179,7 @@ class RunCodeTool:
     )
     level: Level = "ask"
     arguments = RunCodeArgs
+    tried_in = "a copy of the kernel"
     without_values: WithoutValues = "always"
 
     def __init__(
