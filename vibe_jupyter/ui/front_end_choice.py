@@ -3,7 +3,7 @@
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from IPython.display import (
     display,  # pyright: ignore[reportUnknownVariableType] (untyped)
@@ -27,6 +27,9 @@ UPDATE_GAP = 0.25
 
 T = TypeVar("T")
 
+_VS_CODE_CELL: Final = "vscode-notebook-cell:"
+"""Begins the ids of cells in VS Code."""
+
 
 class UpdatingFrontEnd:
     """Questions go to the text prompt; without one they are answered no."""
@@ -37,9 +40,9 @@ class UpdatingFrontEnd:
         prompt: TextPrompt | None,
         *,
         call_main: CallOnMainThread,
-        is_console: Callable[[], bool] = lambda: False,
+        may_not_renew: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._transcript, self._is_console = transcript, is_console
+        self._transcript, self._may_not_renew = transcript, may_not_renew
         self._pace = Throttle(call_main, self._prepare_output, gap=UPDATE_GAP)
         self._asking = PromptTasks(prompt, before=self._pace.now)
         self._display_id = secrets.token_hex(8)
@@ -67,7 +70,7 @@ class UpdatingFrontEnd:
         """Leave the kept form in the output. Main thread."""
         self._send = None
         bundle = self._transcript.bundle()
-        if self._is_console():
+        if self._may_not_renew():
             update_display(NO_PIECE, raw=True, display_id=self._display_id)
             display(bundle, metadata=metadata, raw=True)
         else:
@@ -198,14 +201,19 @@ def choose_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> 
         live,
         fallback=lambda: _plain_front_end(host, keep, page),
         call_main=host.call_main,
-        is_console=lambda: _is_console(host),
+        may_not_renew=lambda: _may_not_renew(host),
     )
 
 
-def _is_console(host: ViewHost) -> bool:
-    """Whether what runs code here names no cell, as pages do: a console may never renew what it has shown."""
+def _may_not_renew(host: ViewHost) -> bool:
+    """Return whether an output that was just shown may stay as it is, so that an answer needs an output of its own.
+
+    A console, which names no cell, may never renew one. VS Code loses an update with other metadata that comes before
+    it has put the output into the cell, and then shows an empty cell.
+    """
     handled: Mapping[str, Any] = host.handled_message() or {}
-    return not handled.get("metadata", {}).get("cellId")
+    cell = str(handled.get("metadata", {}).get("cellId") or "")
+    return not cell or cell.startswith(_VS_CODE_CELL)
 
 
 def _terminal_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> FrontEnd:
@@ -222,7 +230,7 @@ def _plain_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> 
         Transcript(keep=keep, find_cell=page.find_cell),
         _text_prompt(host),
         call_main=host.call_main,
-        is_console=lambda: _is_console(host),
+        may_not_renew=lambda: _may_not_renew(host),
     )
 
 

@@ -240,9 +240,9 @@ class WidgetFallback:
         *,
         fallback: Callable[[], FrontEnd],
         call_main: CallOnMainThread,
-        is_console: Callable[[], bool] = lambda: False,
+        may_not_renew: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._live, self._is_console = live, is_console
+        self._live, self._may_not_renew = live, may_not_renew
         self._make_fallback = fallback
         self._call_main = call_main
         self._send: Send | None = None
@@ -303,7 +303,7 @@ class WidgetFallback:
         self._closed = True
         if self._fallback is not None:
             return self._fallback.close(metadata)
-        return self._live.close(metadata, below=not self._live.alive and self._is_console())
+        return self._live.close(metadata, below=not self._live.alive and self._may_not_renew())
 
     async def _watch_page(self) -> None:
         try:
