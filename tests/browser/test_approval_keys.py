@@ -1,5 +1,6 @@
 """Approvals by keyboard alone: from Shift-Enter to the card, through several cards, and back to where the user was."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.browser
 
 LOAD, VIBE = 0, 1
 FOCUSED = "() => document.activeElement?.shadowRoot?.activeElement?.closest('.vibe-card')?.dataset.vibeApproval ?? null"
+PART = "() => document.activeElement?.shadowRoot?.activeElement?.dataset.part ?? null"
 NOTIFY = """() => {
     window.shown = [];
     window.Notification = class extends EventTarget {
@@ -88,6 +90,42 @@ def test_two_cards_are_answered_by_keyboard_alone_and_the_focus_comes_back(lab: 
     expect(tabs).to_have_count(0)
     assert page.evaluate("() => document.activeElement.closest('.jp-Notebook') !== null")
     assert "enough" in model.requests[2].tool_results[-1]
+
+
+@pytest.mark.requirement("ui.approval.focus-stays")
+@pytest.mark.parametrize("leaves", [False, further(True)])
+def test_after_a_decision_by_key_the_focus_stays_with_the_run_until_the_next_card_or_escape(
+    lab: Lab, model: ScriptedModel, leaves: bool
+) -> None:
+    go_on = threading.Event()
+    first, second = (call("run_code", code=f"x{number} = {number}") for number in (1, 2))
+    model.will_reply(answer(calls=[first]), answer("Next", hold=go_on, calls=[second]), "Done.")
+    view, page = begin(lab, model), lab.page
+    card = view.locator("[data-vibe-approval]:not([data-sent])")
+    expect(card).to_be_visible()
+    page.keyboard.press("F8")
+    press_when_ready(page, card, "Enter")
+    wait_until(page, f"() => ({PART})() === 'foot'")
+    for key in ("Enter", "x", "d", "d"):
+        page.keyboard.press(key)
+    lab.pictures(lab.cell(VIBE), "u6-focus-stays")
+    if leaves:
+        page.keyboard.press("Escape")
+        wait_until(page, "() => document.activeElement.closest('.jp-Notebook') !== null")
+        assert page.evaluate(PART) is None
+    go_on.set()
+    expect(card.locator("code")).to_contain_text("x2 = 2")
+    if leaves:
+        assert page.evaluate(FOCUSED) is None
+        page.keyboard.press("F8")
+    wait_until(page, f"id => ({FOCUSED})() === id", arg=card.get_attribute("data-vibe-approval"))
+    press_when_ready(page, card, "Enter")
+    lab.wait_for_count_above(VIBE, None)
+    wait_until(page, "() => document.activeElement.closest('.jp-Notebook') !== null")
+    sources = page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells.map(one => one.source)"
+    )
+    assert ["".join(source).splitlines()[-1:] for source in sources[VIBE:]] == [["Count."], []], "no key reached a cell"
 
 
 def test_f8_and_shift_f8_go_round_all_cards_and_a_decision_leads_to_the_next(lab: Lab, model: ScriptedModel) -> None:

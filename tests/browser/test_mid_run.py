@@ -12,10 +12,12 @@ import psutil
 import pytest
 from playwright.sync_api import Route, expect
 
+from tests.browser.arming import press
 from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, NotebookPage, open_alone, open_prompt
 from tests.browser.ready import wait_until
 from tests.tiers import further
+from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
 pytestmark = pytest.mark.browser
@@ -246,6 +248,7 @@ def test_a_card_comes_back_when_the_notebook_is_read_from_its_file_again_and_the
     expect(book.output(PROMPT)).to_contain_text("All well.")
 
 
+@pytest.mark.requirement("ui.approval.lost-kernel")
 @pytest.mark.parametrize("how", ["killed", further("restarted")])
 def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, model: ScriptedModel, how: str) -> None:
     book = open_alone(lab, model, "import os; os.getpid()")
@@ -260,8 +263,13 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
         lab.page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
     else:
         os.kill(pid, signal.SIGKILL)
-    expect(book.view).to_contain_text("Stopped: the kernel is no longer running")
+    expect(book.view).to_contain_text("Kernel restarted · Run cells above and continue")
     expect(book.view.locator("button:enabled")).to_have_count(0)
+    expect(book.view.locator(".vibe-card > footer")).to_have_count(0)
+    expect(lab.page.locator(".vibe-approval-chip")).to_be_hidden()
+    expect(lab.page.locator(".vibe-tab-waiting")).to_have_count(0)
+    assert not lab.page.evaluate("() => window.jupyterapp.commands.isEnabled('vibe-jupyter:next-card')")
+    lab.pictures(book.cell(PROMPT), f"u4-kernel-{how}")
     dialog = lab.page.get_by_role("dialog")
     if how == "killed":
         expect(dialog).to_contain_text("restart")
@@ -270,12 +278,64 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
     expect(book.cell(PROMPT).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
     model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Again."))
     book.run(0, PROMPT)
-    expect(book.view).not_to_contain_text("Stopped: the kernel is no longer running")
+    expect(book.view).not_to_contain_text("Kernel restarted · Run cells above and continue")
     book.allow(r"Run cell \[")
     book.over()
     assert int(book.outputs(2)[0]["data"]["text/plain"]) != pid
     expect(book.output(PROMPT)).to_contain_text("Again.")
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
+@pytest.mark.matrix  # tests/sandbox/test_exploring_runs.py has it without a page
+@pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
+@pytest.mark.requirement("ui.approval.trial", "ui.footer.waiting")
+def test_a_try_in_the_sandbox_looks_like_one_and_no_clock_runs_while_its_card_waits(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    book = open_prompt(lab, model)
+    script = "echo $((6 * 7))x; sleep 2; head -c 9 /etc/shadow; exec 3<> /dev/tcp/127.0.0.1/9; true"
+    (lab.server.folder / "look.sh").write_text(script, encoding="utf-8")
+    model.will_reply(call("bash", command="bash look.sh"), say("Denied."))
+    book.run(0, PROMPT)
+    step = book.view.locator(".vibe-step")
+    expect(step).to_contain_text("Trying it in a sandbox")
+    expect(step.locator(".vibe-came")).to_have_text("nothing can change")
+    lab.picture(book.cell(PROMPT), "u1-try")
+    card = book.card("Run a command")
+    expect(card).to_contain_text("needs the network and files outside the project")
+    expect(card.locator(".vibe-why")).not_to_contain_text("/etc")
+    expect(book.view.locator(".vibe-clock")).to_be_visible()
+    expect(book.view.locator(".vibe-clock[data-vibe-clock]")).to_have_count(0)
+    lab.pictures(book.cell(PROMPT), "u1-card")
+    press(card.get_by_role("button", name="Deny"))
+    card.get_by_role("textbox").press("Enter")
+    book.over()
+    expect(book.output(PROMPT)).not_to_contain_text("42x")
+    lab.pictures(book.cell(PROMPT), "u7-waited")
+
+
+@pytest.mark.requirement("ui.static.every-view")
+def test_the_end_of_a_run_reaches_a_second_tab_that_was_opened_in_the_middle(lab: Lab, model: ScriptedModel) -> None:
+    book = open_alone(lab, model)
+    model.will_reply(call("run_code", code="answer = 6 * 7", keep=True), say("It is **42**."))
+    book.run(0, PROMPT)
+    expect(book.card("Run code")).to_be_visible()
+    path = lab.save()
+    other = Lab(lab.page.context.new_page(), lab.server)
+    try:
+        other.show(path, runs=True)
+        expect(other.output(PROMPT)).to_contain_text("Run code")
+        book.allow("Run code")
+        book.over()
+        for tab in (lab, other):
+            expect(tab.output(PROMPT)).to_contain_text("It is 42.")
+            expect(tab.output(PROMPT)).not_to_contain_text("Not finished")
+            expect(tab.page.locator(".vibe-approval-chip")).to_be_hidden()
+        other.pictures(other.cell(PROMPT), "u5-second-tab")
+        (kept,) = other.outputs(PROMPT)
+        assert kept == book.outputs(PROMPT)[0]
+    finally:
+        other.page.close()
 
 
 def test_no_step_goes_on_after_its_kernel_was_restarted(lab: Lab, model: ScriptedModel) -> None:
@@ -286,7 +346,7 @@ def test_no_step_goes_on_after_its_kernel_was_restarted(lab: Lab, model: Scripte
     expect(book.view.locator('.vibe-step[data-outcome="running"]')).to_be_visible()
     book.command_later("kernelmenu:restart")
     lab.page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
-    expect(book.view).to_contain_text("Stopped: the kernel is no longer running")
+    expect(book.view).to_contain_text("Kernel restarted · Run cells above and continue")
     expect(book.view.locator(".vibe-step")).to_contain_text("interrupted")
     expect(book.view.locator('[data-outcome="running"]')).to_have_count(0)
     book.wait_for_kernel()

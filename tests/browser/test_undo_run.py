@@ -45,7 +45,7 @@ def test_all_that_a_run_changed_is_undone_at_once_after_what_would_be_lost_was_n
         undo.click()
         dialog = page.locator(".vibe-undo-plan")
         expect(dialog).to_have_text(
-            "Changed since the run; these changes will be lostcell 4Restoredcell 5 (removed)cell 3cell 4"
+            "Changed since the run; these changes would be lostcell 4Will restorecell 5 (removed)cell 3cell 4"
         )
         lab.picture(page.locator(".jp-Dialog-content"), f"undo-run-plan-{theme}")
         contrasts: dict[str, float] = dialog.evaluate(CONTRASTS)

@@ -255,7 +255,7 @@ def test_a_kernel_that_is_restarted_ends_the_view(lab: Lab, model: ScriptedModel
     view = ask(lab, model, "Think.")
     expect(view.get_by_text("Thinking aloud")).to_be_visible()
     lab.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    expect(view.get_by_text("Stopped: the kernel is no longer running")).to_be_visible()
+    expect(view.get_by_text("Kernel restarted · Run cells above and continue")).to_be_visible()
     expect(view.get_by_role("button", name="Stop")).to_have_count(0)
     go_on.set()
     lab.wait_for_kernel()

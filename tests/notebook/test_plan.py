@@ -18,7 +18,8 @@ from vibe_jupyter.protocol import Answered, SetSource
 
 acceptance = PlanAcceptance()
 acceptance.begin(Profiles(BUILT_IN_AGENTS, Settings()))
-planning = ExitPlanModeTool(PlanDocument(access, Path("plans"), has_page=lambda: bridge.has_page), acceptance)
+document = PlanDocument(access, Path("plans"), has_page=lambda: bridge.known_panel is not None)
+planning = ExitPlanModeTool(document, acceptance)
 
 def plan(text, *selected, other="", typed=None):
     async def answer(questions, asker):

@@ -111,7 +111,7 @@ class NotebookAccess:
     @property
     def heard_page(self) -> bool:
         """Whether a page answered in this run."""
-        return self._bridge.has_page
+        return self._bridge.known_panel is not None
 
     @property
     def is_seen(self) -> bool:

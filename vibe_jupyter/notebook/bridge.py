@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
@@ -34,6 +34,8 @@ KNOWN_WAIT: Final = 4.0
 """The same where one answered before, or where nothing is done without it: a page can be busy for seconds."""
 MORE_PAGES_WAIT: Final = 0.150
 """Seconds, from the first answer on, in which other tabs and views may say so too."""
+ALL_PAGES_WAIT: Final = 2.0
+"""Seconds in which every open view of the notebook answers; nobody waits for it."""
 PATIENCE: Final = 2.0
 """Seconds after which a silent page is asked whether it is still there."""
 REQUEST_WAIT: Final = 10.0
@@ -167,11 +169,6 @@ class Bridge:
                 self._found = found
 
     @property
-    def has_page(self) -> bool:
-        """Whether a page answered in this run."""
-        return self._panel is not None
-
-    @property
     def known_panel(self) -> NotebookPanel | None:
         """The page that answered last in this run; None before one did."""
         return self._panel
@@ -225,6 +222,24 @@ class Bridge:
         if not answer.ok:
             raise BridgeError(answer.error.message or answer.error.code, code=answer.error.code, data=answer.error.data)
         return answer.result
+
+    async def ask_all(
+        self, method: Method, to: ViewAddress | None = None, **args: JsonValue
+    ) -> list[tuple[ViewAddress, dict[str, JsonValue]]]:
+        """Ask every open view of the notebook, or one; gives the answers that come within `ALL_PAGES_WAIT`."""
+        assert argument_names(method).issuperset(args)
+        answers: list[tuple[ViewAddress, dict[str, JsonValue]]] = []
+        with self._open_question() as question:
+            self._send_request(question.id, method, to, args)
+            end = time.monotonic() + ALL_PAGES_WAIT
+            with suppress(TimeoutError):
+                while True:
+                    answer = await question.next(end - time.monotonic())
+                    if answer.ok:
+                        answers.append((ViewAddress(client=answer.client, panel=answer.panel), answer.result))
+                    if to is not None:
+                        break
+        return answers
 
     async def wait_for_edit(self) -> None:
         """Return when a page says that cells were changed; it does so while a card waits."""

@@ -197,8 +197,9 @@ class FinishedRuns:
 
     async def deliver_last(self) -> None:
         """Make sure that the page has the end of the run that has just ended; only where the run knew a page."""
-        if self._runs and self._bridge.has_page:
+        if self._runs and self._bridge.known_panel is not None:
             await self._deliver_run(self._runs[-1])
+            await self._deliver_to_others(self._runs[-1])
 
     async def deliver(self) -> None:
         """Give a page that was just loaded the ends it missed."""
@@ -216,6 +217,17 @@ class FinishedRuns:
                     await self._bridge.request("keep", cell=run.cell, model_id=one, data=nothing)
         except NotebookError:
             return  # no page, no such cell any more, or an extension that does not know the request
+
+    async def _deliver_to_others(self, run: FinishedRun) -> None:
+        """Give the end of a run to further tabs, which hear no output of a cell that they did not run."""
+        for address, answer in await self._bridge.ask_all("keep", cell=run.cell, model_id=run.view, number=run.number):
+            if answer.get("stands"):
+                data, metadata = {**run.left}, {**run.metadata}
+                view = {"cell": run.cell, "model_id": run.view}
+                await self._bridge.ask_all("keep", address, **view, data=data, metadata=metadata)
+                for one in run.more:
+                    nothing: dict[str, JsonValue] = {"text/html": "", "text/plain": ""}
+                    await self._bridge.ask_all("keep", address, cell=run.cell, model_id=one, data=nothing)
 
     async def put_view(self, view: str, marked: MimeBundle, *, cell: str) -> None:
         """Make sure that the page shows a live view in a cell that is at rest, below what it shows.

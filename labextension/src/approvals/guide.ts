@@ -86,14 +86,18 @@ export class ApprovalGuide {
     return true;
   }
 
-  /** After a decision: to the next card, else back to where the user was before. False where neither is known. */
-  goOn(): boolean {
+  /**
+   * After a decision: to the next card, else back to where the user was before. False where neither is known.
+   *
+   * @param stays whether a run may ask for more, so that the focus stays with it rather than going back.
+   */
+  goOn(stays: boolean): boolean {
     if (waitingCards(this.#panel).length > 0) {
       void this.go(1, true);
       return true;
     }
     const home = this.#home;
-    if (home === null) {
+    if (home === null || stays) {
       return false;
     }
     this.#home = null;

@@ -131,7 +131,7 @@ export class Connection implements IDisposable {
     if (GONE.has(status)) {
       this.#lost++;
       this.#panel.node.querySelectorAll(".vibe-run-host").forEach((view) => {
-        view.dispatchEvent(new CustomEvent("vibe-lost"));
+        view.dispatchEvent(new CustomEvent("vibe-lost", { detail: status }));
       });
     }
   }

@@ -67,8 +67,8 @@ function planBody({ restored, changed_since: changed, lost }: PanelUndo, words: 
       }));
     }
   };
-  add(words.__("Changed since the run; these changes will be lost"), changed);
-  add(words.__("Restored"), restored);
+  add(words.__("Changed since the run; these changes would be lost"), changed);
+  add(words.__("Will restore"), restored);
   add(words.__("Stays as it is"), lost);
   body.node.append(list);
   return body;

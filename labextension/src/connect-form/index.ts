@@ -63,7 +63,11 @@ function render({ model, el }: Props): () => void {
   };
   model.on("msg:custom", receive);
   host.addEventListener("vibe-focus-card", lead, { signal: gone.signal });
-  host.addEventListener("vibe-lost", () => { form.lose(); }, { signal: gone.signal });
+  host.addEventListener("vibe-lost", () => {
+    form.lose();
+    root.dataset.sent = ""; // waits for nobody: no chip, no badge, no key leads to it
+    tellCards();
+  }, { signal: gone.signal });
   model.send({ type: "alive" });
   return () => {
     model.off("msg:custom", receive);

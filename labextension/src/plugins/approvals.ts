@@ -106,7 +106,7 @@ function listen(app: JupyterFrontEnd, guides: ReadonlyMap<NotebookPanel, Approva
     }
   });
   document.addEventListener(EVENTS.decided, (event) => {
-    if (guideOf(event)?.goOn() === true) {
+    if (guideOf(event)?.goOn((event as CustomEvent<boolean | null>).detail === true) === true) {
       event.preventDefault();
     }
   });

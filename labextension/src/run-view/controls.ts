@@ -10,15 +10,18 @@ const PATIENCE = 1500; // ms from Stop until the kernel itself is interrupted, o
 const ENTER_DOES_NOTHING = "Enter does nothing on this card. Press Space on the red button to run it.";
 
 /** Where the front end's own keys would get in the way. */
-const takesKeys = "button, summary, input, textarea, .vibe-card, [data-vibe-scrolls], .vibe-cell";
+const takesKeys = 'button, summary, input, textarea, .vibe-card, [data-vibe-scrolls], .vibe-cell, [data-part="foot"]';
+const FOOT = '[data-part="foot"]';
 
 /** Turns clicks and keys into commands. Keys act only while the focus is inside a card. */
 export class Controls {
+  readonly #host: HTMLElement;
   readonly #root: HTMLElement;
   readonly #gate: Gate;
   readonly #send: (command: Command) => void;
   readonly #decided = new Set<string>();
   #stopping = false;
+  #awaitsNext = false; // a key decided the last card: the foot has the focus until another card comes, the end, or Esc
   #patience: ReturnType<typeof setTimeout> | undefined;
 
   /**
@@ -26,6 +29,7 @@ export class Controls {
    * @param gone aborted when the view is removed.
    */
   constructor(host: HTMLElement, root: HTMLElement, gate: Gate, send: (command: Command) => void, gone: AbortSignal) {
+    this.#host = host;
     this.#root = root;
     this.#gate = gate;
     this.#send = send;
@@ -63,6 +67,23 @@ export class Controls {
     if (this.#stopping) {
       this.#showStopping();
     }
+    const next = this.#isOnFoot ? this.#root.querySelector<HTMLElement>(WAITING) : null;
+    if (this.#awaitsNext && next !== null) {
+      this.#awaitsNext = false;
+      new Card(next).focus();
+    }
+  }
+
+  /** The run is over, and the view goes: where the user was before takes the focus that is still on the foot. */
+  end(): void {
+    if (this.#awaitsNext && this.#isOnFoot) {
+      this.#awaitsNext = false;
+      ask(this.#root, "vibe-card-decided");
+    }
+  }
+
+  get #isOnFoot(): boolean {
+    return focusedIn(this.#root)?.matches(FOOT) === true;
   }
 
   #click(event: MouseEvent): void {
@@ -87,6 +108,10 @@ export class Controls {
       this.#go(target, event.shiftKey ? -1 : 1);
       return;
     }
+    if (target instanceof Element && target.matches(FOOT)) {
+      this.#keyOnFoot(event);
+      return;
+    }
     const card = target instanceof Element ? Card.around(target) : null;
     if (card === null || !(target instanceof Element) || !event.isTrusted) {
       return; // a script in some output is no person
@@ -104,22 +129,37 @@ export class Controls {
     }
   }
 
+  /** A second Enter is for the next card, which is not there yet: it must not write into a cell. */
+  #keyOnFoot(event: KeyboardEvent): void {
+    if (event.key === "Tab") {
+      return;
+    }
+    event.stopPropagation();
+    if (event.key === "Escape" && event.isTrusted) {
+      event.preventDefault();
+      this.#awaitsNext = false;
+      if (!ask(this.#root, "vibe-card-decided")) {
+        this.#host.parentElement?.closest<HTMLElement>("[tabindex]")?.focus({ preventScroll: true }); // the cell
+      }
+    }
+  }
+
   #act(card: Card, action: string, event: MouseEvent | KeyboardEvent): void {
     if (this.#decided.has(card.id) || (action.startsWith("approve") && !this.#gate.accepts(card.element, event))) {
       return;
     }
     switch (action) {
       case "approve":
-        this.#decide(card, card.approval("once"));
+        this.#decide(card, card.approval("once"), event instanceof KeyboardEvent);
         break;
       case "approve-session":
-        this.#decide(card, card.approval("session"));
+        this.#decide(card, card.approval("session"), event instanceof KeyboardEvent);
         break;
       case "approve-project":
-        this.#decide(card, card.approval("project"));
+        this.#decide(card, card.approval("project"), event instanceof KeyboardEvent);
         break;
       case "deny-now":
-        this.#decide(card, card.rejection());
+        this.#decide(card, card.rejection(), event instanceof KeyboardEvent);
         break;
       case "edit":
         card.toggleEditor();
@@ -142,7 +182,7 @@ export class Controls {
     }
   }
 
-  #decide(card: Card, command: Command): void {
+  #decide(card: Card, command: Command, byKey: boolean): void {
     const hadFocus = focusedIn(card.element) !== null;
     this.#decided.add(card.id);
     card.showSent();
@@ -150,8 +190,9 @@ export class Controls {
       const next = this.#root.querySelector<HTMLElement>(WAITING);
       if (next !== null) {
         new Card(next).focus();
-      } else if (!ask(this.#root, "vibe-card-decided")) {
+      } else if (!ask(this.#root, "vibe-card-decided", byKey)) {
         focusFoot(this.#root);
+        this.#awaitsNext = byKey;
       }
     }
     this.#send(command);

@@ -81,9 +81,10 @@ function draw(
   const decide = (command: Command): void => { model.send({ type: "command", command } satisfies FromPage); };
   const gate = new Gate(root, signal);
   new Reviews(root, gate, decide, signal);
+  const controls = new Controls(host, root, gate, decide, signal);
   const [announcer, place] = [new Announcer(root), new Place(host, root)];
   const refreshed = [
-    new Controls(host, root, gate, decide, signal), new FullEditorOpener(host, root), new CodeKeeper(host, root, signal),
+    controls, new FullEditorOpener(host, root), new CodeKeeper(host, root, signal),
     new Questions(root, gate, decide, signal), new Clock(root, signal), new CellLinks(host, root, signal), announcer,
   ];
   watchScrollers(root, signal);
@@ -92,6 +93,7 @@ function draw(
     if (message.type === "over") {
       place.hold();
       announcer.end(message.words);
+      controls.end();
       return;
     }
     const hadFocus = focusedIn(root) !== null;
@@ -113,7 +115,11 @@ function draw(
   };
   model.on("msg:custom", receive);
   host.addEventListener("vibe-focus-card", ({ detail }: CustomEventInit<string>) => { focusCard(root, detail); }, { signal });
-  host.addEventListener("vibe-lost", () => { showLost(root); }, { signal }); // from the extension: the kernel is gone
+  // From the extension: the kernel is gone.
+  host.addEventListener("vibe-lost", ({ detail }: CustomEventInit<string>) => {
+    showLost(root, detail !== "dead" && detail !== "terminating");
+    gate.refresh();
+  }, { signal });
   if (first === null) {
     model.send({ type: "alive" } satisfies FromPage);
   } else {
