@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.app.conftest import Session, running_session
+from tests.app.conftest import APPROVAL, Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
 from tests.patience import patient
@@ -157,6 +157,41 @@ def test_the_notebook_is_read_from_the_file_that_the_editor_names(editor: Editor
     told = editor.model.requests[1].tool_results[0]
     assert "total * 2" in told
     assert "read from disk" in told
+
+
+@pytest.mark.requirement("ui.static.at-once")
+def test_an_answer_that_comes_at_once_changes_the_metadata_of_no_output(editor: Editor) -> None:
+    editor.model.will_reply(say("At once."))
+    request = editor.run("%%vibe\nspeak")
+    cell = editor.wire.cell(request)
+    shown_with: dict[str, object] = {}
+    for message in editor.wire.of(request):
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            content = message["content"]
+            name = content.get("transient", {}).get("display_id", message["header"]["msg_id"])
+            assert shown_with.setdefault(name, content["metadata"]) == content["metadata"]
+    last = [message["content"] for message in cell.outputs if "At once." in str(message["content"].get("data"))][-1]
+    assert last["metadata"]["vibe_jupyter"]["reason"] == "stop"
+
+
+@pytest.mark.requirement("notebook.rule.no-extension")
+def test_no_card_asks_about_a_change_that_no_page_would_carry_out(editor: Editor) -> None:
+    changes = (
+        call("edit_cell", cell="#1", old_string="3", new_string="4"),
+        call("move_cells", cells=["#1"], after="end"),
+        call("delete_cells", cells=["#1"]),
+        call("insert_cell", after="#1", source="x = 1"),
+        call("run_cells", cells=["#1"], background="click"),
+    )
+    editor.model.will_reply(call("read_notebook"), *changes, say("It can't."))
+    request = editor.run("%%vibe\nchange it")
+    editor.session.view(request)
+    editor.wire.cell(request)  # a card would wait for ever
+    assert not any(APPROVAL.search(str(message["content"])) for message in editor.wire.of(request))
+    *edited, inserted, queued = (editor.model.requests[number].tool_results[-1] for number in range(2, 7))
+    assert all("cells cannot be changed from here" in result for result in edited)
+    assert inserted.startswith("Not inserted: no page with the vibe-jupyter extension answers")
+    assert queued.startswith("Nothing was queued: no page shows the notebook")
 
 
 def test_a_new_cell_is_offered_below_the_prompt(editor: Editor) -> None:

@@ -1,5 +1,6 @@
 """`verify_notebook` and `%vibe verify`: what a fresh kernel shows, and that the live one is left alone."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -37,7 +38,7 @@ def page(shared_session: Session) -> ClickedPage:
     return page
 
 
-@pytest.mark.requirement("notebook.verify_notebook.fresh")
+@pytest.mark.requirement("notebook.verify_notebook.fresh", "notebook.verify_notebook.repeats")
 def test_the_notebook_is_run_up_to_a_cell_in_a_fresh_kernel_after_approval(
     shared_session: Session, page: ClickedPage
 ) -> None:
@@ -55,6 +56,8 @@ def test_the_notebook_is_run_up_to_a_cell_in_a_fresh_kernel_after_approval(
     end(page, cell)
 
     assert card.startswith("Verify the notebook")
+    assert "repeats what its cells do to files and services" in card
+    assert "Repeats what its cells do to files and services." in json.dumps(session.model.requests[0].body["tools"])
     assert "print(hidden)" in card
     whole, part = (session.model.requests[n].tool_results[-1] for n in (1, 2))
     assert whole.startswith("differs: 5 cells ran from the top in a fresh kernel, ")
@@ -94,6 +97,24 @@ def test_a_cell_whose_tag_says_that_it_may_raise_does_not_end_the_verification(s
     assert "shows the same from the top. 3 cells ran" in page.run("%vibe verify").text
     page.cells[1].may_raise = False
     assert "cell #2 fails" in page.run("%vibe verify").text
+
+
+@pytest.mark.requirement("notebook.verify_notebook.own-lines")
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("%load_ext vibe_jupyter\nprint('kept')", ""),
+        ("  %reload_ext vibe_jupyter", ""),
+        ("print('kept')\n%vibe status\n%load_ext vibe_jupyter", ""),
+        ("%load_ext vibe_jupyter\nimport os\nprint(os.getpid())", "shows"),
+    ],
+)
+def test_lines_that_load_or_ask_vibe_jupyter_are_no_difference(shared_session: Session, source: str, said: str) -> None:
+    page = ClickedPage(shared_session.wire, "print('first')")
+    page.run(source)  # in a kernel that has the extension: it says so
+    told = page.run("%vibe verify").text
+    assert ("shows the same from the top" in told) == (said == ""), told
+    assert said in told
 
 
 def test_an_interrupt_ends_the_fresh_kernel_and_its_cells(shared_session: Session) -> None:

@@ -16,6 +16,9 @@ class NotebookCheckpointCells:
     async def listing(self) -> Sequence[Cell]:
         return (await self._access.reads.listing()).cells
 
+    async def must_be_changeable(self) -> None:
+        await self._access.reads.must_be_changeable()
+
     async def put_back(self, edits: Sequence[CellEdit]) -> None:
         """Kept as any other change of the run; what comes back, the model has not read."""
         recorder = self._access.recorder

@@ -13,7 +13,8 @@ from vibe_jupyter.notebook.output_differences import difference
 from vibe_jupyter.notebook.verification import CellVerdict, missing_name
 from vibe_jupyter.protocol import SKIP_TAG
 
-_COMMAND: Final = re.compile(r"^([ \t]*)%vibe\b.*$", re.MULTILINE)
+_COMMAND: Final = re.compile(r"^([ \t]*)(?:%vibe\b|%?(?:re|un)?load_ext[ \t]+vibe_jupyter\b).*$", re.MULTILINE)
+"""Lines of vibe-jupyter's own: they load it or ask something of it, and are no part of what is verified."""
 
 
 class FreshRun:
@@ -48,13 +49,13 @@ class FreshRun:
             return verdict(kind="skipped")
         had_run = cell["execution_count"] is not None or bool(cell["outputs"])
         before = list(cell["outputs"])
-        cell["source"] = _COMMAND.sub(r"\1pass", cell["source"])
+        cell["source"], own_lines = _COMMAND.subn(r"\1pass", cell["source"])
         outcome = self._run.run_cell(cell["id"], timeout=self._timeout)
         if outcome.status != "ok" and not (outcome.status == "error" and may_raise(cell)):
             return verdict(kind="error", words=self._failure(number, outcome))
         if not had_run:
             return verdict(kind="not compared")
-        said = difference(before, cell["outputs"])
+        said = difference(before, cell["outputs"], more_before=bool(own_lines))
         return verdict(kind="differs" if said else "same", words=said)
 
     def _failure(self, number: int, outcome: CellOutcome) -> str:

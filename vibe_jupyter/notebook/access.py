@@ -416,6 +416,15 @@ class CellReads:
             self.short = short_ids(self.last.cells)
         return self.last
 
+    async def must_be_changeable(self) -> None:
+        """Look at the notebook before a user is asked about a change of it.
+
+        Raises:
+            ToolError: no page takes the change, or there is no notebook.
+        """
+        if fixed := (await self.listing()).fixed:
+            raise NothingDone(fixed)
+
     async def wait_for_edit(self) -> None:
         """Return when a user may have changed cells, while a card waits."""
         await self._notebook.wait_for_edit()

@@ -184,6 +184,10 @@ class Listing:
     cells: tuple[Cell, ...]
     note: str = ""
     """What a reader should know of it, such as that it was read from disk."""
+    fixed: str = ""
+    """Why its cells can't be changed or queued, with the next step; empty if they can."""
+    offers_cell: bool = False
+    """Whether a fixed notebook still takes one new code cell below the prompt."""
 
 
 class EditUnsure(NotebookError):

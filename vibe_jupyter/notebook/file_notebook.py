@@ -65,7 +65,8 @@ class FileNotebook:
     async def cells(self) -> Listing:
         raw = await asyncio.to_thread(self._load_cells)
         cells = tuple(_as_cell(number, cell) for number, cell in enumerate(raw, start=1))
-        return Listing(self._path.name, cells, FROM_DISK)
+        offers = self._prompt_cell is not None and not self._offered
+        return Listing(self._path.name, cells, FROM_DISK, _NO_EXTENSION.format(command=pip_install()), offers)
 
     async def outputs(self, cell: str, *, index: int | None, limit: int) -> Sequence[Output]:
         raw = await asyncio.to_thread(self._load_cells)

@@ -34,9 +34,17 @@ _CHARTS: Final = ("application/vnd.plotly", "application/vnd.vega")
 _PICTURE: Final = "image/png"
 
 
-def difference(before: Sequence[Output], after: Sequence[Output]) -> str:
-    """What is different after another run, in one line; empty where nothing is."""
+def difference(before: Sequence[Output], after: Sequence[Output], *, more_before: bool = False) -> str:
+    """What is different after another run, in one line; empty where nothing is.
+
+    Args:
+        before: outputs of the earlier run.
+        after: outputs of this run.
+        more_before: the earlier run had lines that this one left out: what it showed besides is no difference.
+    """
     was, now = list(_parts(before)), list(_parts(after))
+    if more_before:
+        was = _without_more(was, now)
     for one, other in zip_longest(was, now):
         if one is None:
             return f"shows more: {_named(other)}"
@@ -47,6 +55,28 @@ def difference(before: Sequence[Output], after: Sequence[Output]) -> str:
         if said := _part_difference(one[0], one[1], other[1]):
             return said
     return ""
+
+
+def _without_more(was: Sequence["_Part"], now: Sequence["_Part"]) -> list["_Part"]:
+    """Leave out the earlier parts, and lines of text, that have no counterpart now, if all others are in order."""
+    left = list(was)
+    kept: list[_Part] = []
+    for kind, content in now:
+        place = next((at for at, one in enumerate(left) if _holds(one, (kind, content))), None)
+        if place is None:
+            return list(was)
+        kept.append((kind, content))
+        del left[: place + (kind != "text")]  # one text may hold the lines of several
+    return kept
+
+
+def _holds(part: "_Part", other: "_Part") -> bool:
+    if part[0] != other[0]:
+        return False
+    if part[0] != "text":
+        return not _part_difference(*part, other[1])
+    lines = iter(part[1].split("\n"))
+    return all(any(_same_line(line, wanted) for line in lines) for wanted in other[1].split("\n"))
 
 
 _Part = tuple[str, str]

@@ -55,6 +55,14 @@ class CheckpointCells(Protocol):
         """
         ...
 
+    async def must_be_changeable(self) -> None:
+        """Look at the notebook before a user is asked.
+
+        Raises:
+            ToolError: no page would take an edit.
+        """
+        ...
+
 
 PutBackVariables = Callable[[int], Awaitable[tuple[Sequence[str], Sequence[str]]]]
 """Restores what a run and all since changed; gives what is as before, and what is not, each with the reason."""
@@ -136,6 +144,8 @@ class CheckpointTool:
         plan = await asyncio.to_thread(self._plan, args.run, self._seen)
         if args.action == "restore" and not (plan.restored or plan.run.variables):
             raise NothingDone(f"Nothing was done: all is as it was then{_but_for(plan)}.")
+        if args.action == "restore" and plan.edits and self._cells is not None:
+            await self._cells.must_be_changeable()
 
     async def run(self, args: CheckpointArgs, context: ToolContext) -> ToolResult:
         if args.action == "list":

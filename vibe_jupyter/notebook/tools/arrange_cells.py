@@ -78,8 +78,8 @@ class MoveCellsTool:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)
 
     async def precheck(self, args: MoveCellsArgs) -> None:
-        """Before the user is asked: the cells and the place are there."""
-        await self._access.reads.listing()
+        """Before the user is asked: the cells and the place are there, and a page moves them."""
+        await self._access.reads.must_be_changeable()
         await self._cells_and_place(args)
 
     async def run(self, args: MoveCellsArgs, context: ToolContext) -> ToolResult:
@@ -155,8 +155,8 @@ class DeleteCellsTool:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)
 
     async def precheck(self, args: DeleteCellsArgs) -> None:
-        """Before the user is asked: the cells are as the agent read them."""
-        await self._access.reads.listing()
+        """Before the user is asked: the cells are as the agent read them, and a page deletes them."""
+        await self._access.reads.must_be_changeable()
         await _chosen_cells(self._access, args.cells, written=True)
 
     async def run(self, args: DeleteCellsArgs, context: ToolContext) -> ToolResult:

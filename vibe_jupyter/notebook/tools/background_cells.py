@@ -69,17 +69,29 @@ class BackgroundRunCellsTool(RunCellsTool):
                 note = "in the background, and goes on by itself"
         return head.model_copy(update={"verb": "Queued", "doing": "Queueing", "note": note})
 
+    async def precheck(self, args: RunCellsArgs) -> None:
+        """Before the user is asked: as for other cells, and a page queues them."""
+        await super().precheck(args)
+        if _going_on(args) is not None:
+            _must_be_queueable(args)
+            if (await self._access.reads.listing(fresh=False)).fixed:
+                raise NothingDone("Nothing was queued: no page shows the notebook. Run the cells without background.")
+
     async def run(self, args: RunCellsArgs, context: ToolContext) -> ToolResult:
         going_on = _going_on(args)
         if going_on is None:
             return await super().run(args, context)
-        if args.timeout is not None or not args.stop_on_error:
-            raise NothingDone("Nothing was queued: cells in the background have no timeout, and an error ends them.")
+        _must_be_queueable(args)
         cells = await self._cells_to_run(args)
         await self._queue(cells, by_itself=going_on == "continue", redact=context.redact)
         names = ", ".join(self._access.reads.address(cell) for cell in cells)
         told = QUEUED.format(cells=names, then=_BY_ITSELF if going_on == "continue" else _BY_CLICK)
         return ToolResult(parts=(TextPart(text=told),), summary="runs when this run is over")
+
+
+def _must_be_queueable(args: RunCellsArgs) -> None:
+    if args.timeout is not None or not args.stop_on_error:
+        raise NothingDone("Nothing was queued: cells in the background have no timeout, and an error ends them.")
 
 
 def _going_on(args: RunCellsArgs) -> GoingOn | None:

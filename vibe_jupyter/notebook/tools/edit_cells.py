@@ -108,8 +108,8 @@ class EditCellTool:
         return touched_by_write(args.cell, cell.kind if cell is not None else "markdown", new, run=args.run)
 
     async def precheck(self, args: EditCellArgs) -> None:
-        """Before the user is asked: the cell is as the agent knows it, and the replacement fits."""
-        await self._access.reads.listing()
+        """Before the user is asked: the cell is as the agent knows it, the replacement fits, and a page takes it."""
+        await self._access.reads.must_be_changeable()
         cell, _ = await self._change(args)
         if args.run:
             self._access.must_rest(cell)
@@ -254,9 +254,12 @@ class InsertCellTool:
         return touched_by_write("new", args.cell_type, args.source, run=_does_run(args))
 
     async def precheck(self, args: InsertCellArgs) -> None:
-        """Before the user is asked: the place is there."""
+        """Before the user is asked: the place is there, and something takes the cell."""
         self._check_source(args)
-        await self._access.reads.listing()
+        listing = await self._access.reads.listing()
+        is_offered = args.cell_type == "code" and args.before is None and args.after == PROMPT
+        if listing.fixed and not (listing.offers_cell and is_offered):
+            raise NothingDone(f"Not inserted: {listing.fixed[0].lower()}{listing.fixed[1:]}")
         await self._find_place(args)
 
     async def run(self, args: InsertCellArgs, context: ToolContext) -> ToolResult:

@@ -82,7 +82,10 @@ class VerifyNotebookTool:
     """Runs the notebook beside the live kernel, which is neither asked nor changed."""
 
     name = "verify_notebook"
-    description = "Run the notebook from the top in a fresh kernel: the first error, each differing output."
+    description = (
+        "Run the notebook from the top in a fresh kernel: the first error, each differing output. "
+        "Repeats what its cells do to files and services."
+    )
     level: Level = "ask"
     arguments = VerifyNotebookArgs
     without_values: WithoutValues = "always"
@@ -96,7 +99,7 @@ class VerifyNotebookTool:
         if args.until is not None:
             known = self._reads.known(args.until)
             target = f"the notebook up to cell {cell_number(known)}" if known else "part of the notebook"
-        note = "from the top in a fresh kernel"
+        note = "from the top in a fresh kernel: repeats what its cells do to files and services"
         return Headline(verb="Verified", doing="Verifying", asking="Verify", target=target, note=note)
 
     def preview(self, args: VerifyNotebookArgs) -> Preview:
