@@ -139,8 +139,8 @@ def test_conversations_are_listed_named_by_id_renamed_forked_exported_and_delete
         session.run("%vibe second of all, please")
         table = session.run("%vibe sessions").text
         second, first = SHORT.findall(table)
-        assert re.search(rf"^\* {second} +0 min +2 .* second of all, please$", table, re.MULTILINE)
-        assert re.search(rf"^  {first} +0 min +2 .* Penguins by island$", table, re.MULTILINE)
+        assert re.search(rf"^\* {second} +now +2 .* second of all, please$", table, re.MULTILINE)
+        assert re.search(rf"^  {first} +now +2 .* Penguins by island$", table, re.MULTILINE)
         unknown = session.run("%vibe resume pengiuns by iland").text
         assert "No conversation has 'pengiuns by iland' in its id or title. The nearest: " in unknown
         assert first in unknown

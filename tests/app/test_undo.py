@@ -84,7 +84,7 @@ def test_undo_brings_back_the_cells_and_files_of_the_last_run(session: Session) 
     assert (session.folder / "notes.txt").read_text(encoding="utf-8") == "one\ntwo\n"
     assert not new.exists()
     assert "new.csv (removed)" in said
-    assert "Outputs are unchanged." in said
+    assert "Outputs still show the last run." in said
     assert "Nothing to undo." in undo(page)
     assert "undone" in undo(page, "list")
 

@@ -150,8 +150,10 @@ def age_of(time: str) -> str:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
     except (ValueError, TypeError):
         return "?"
+    if seconds < _MINUTE:
+        return "now"
     if seconds < _HOUR:
-        return f"{max(0, int(seconds // _MINUTE))} min"
+        return f"{int(seconds // _MINUTE)} min"
     return f"{int(seconds // _HOUR)} h" if seconds < 2 * _DAY else f"{int(seconds // _DAY)} days"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PROMPT: Final = 60
 """Characters of a prompt in the list."""
-_STAYS: Final = "Outputs are unchanged."
+_STAYS: Final = "Outputs still show the last run."
 
 
 def undo_command(app: "App", words: Sequence[str]) -> str | None:
