@@ -14,8 +14,19 @@ fi
 
 user=$1 && shift
 place=$PWD
-tree=/tmp
+# What lies below the place of the tree is hidden from here on: nothing that the container is made of may (a clone in /tmp).
+for tree in /mnt /srv /media /tmp; do
+    hidden=
+    for folder in "$@"; do
+        [ "$folder" = -- ] && break
+        case $folder/ in "$tree"/*) hidden=yes ;; esac
+    done
+    [ -d "$tree" ] && [ ! "$hidden" ] && break
+done
 mount -t tmpfs -o mode=755 tmpfs "$tree"
+# Before the folders, for the same reason: one of them may lie in /tmp.
+mkdir "$tree/tmp"
+mount -t tmpfs -o mode=1777 tmpfs "$tree/tmp"
 
 bound() {
     mount --rbind "$1" "$tree$1"
@@ -33,11 +44,10 @@ while [ "$1" != -- ]; do
 done
 shift
 
-mkdir -p "$tree"/{proc,sys,dev/shm,tmp,old}
+mkdir -p "$tree"/{proc,sys,dev/shm,old}
 mount -t proc proc "$tree/proc"
 mount -t sysfs -o ro sysfs "$tree/sys"
 mount -t tmpfs -o mode=1777 tmpfs "$tree/dev/shm"
-mount -t tmpfs -o mode=1777 tmpfs "$tree/tmp"
 for device in null zero full random urandom; do
     touch "$tree/dev/$device"
     mount --bind "/dev/$device" "$tree/dev/$device"

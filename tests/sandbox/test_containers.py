@@ -5,6 +5,7 @@ import pwd
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,15 @@ ALL = 900.0
 """Seconds in which all attempts have been made."""
 
 
-def in_container(user: str, command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command of this project there."""
-    folders = dict.fromkeys((*MADE_OF, str(ROOT), sys.prefix))
+def in_container(
+    user: str, command: list[str], seconds: float, *, folder: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in this folder there."""
+    folders = dict.fromkeys((*MADE_OF, str(ROOT), sys.prefix, str(folder)))
     script = str(Path(__file__).with_name("container.sh"))
     return subprocess.run(
         ["bash", script, user, *folders, "--", *command],
-        cwd=ROOT,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=seconds,
@@ -66,6 +69,19 @@ def test_the_user_has_no_rights_on_this_machine(user: str) -> None:
     assert done.stdout == ("0\n" if user == "root" else f"{pwd.getpwnam(user).pw_uid}\n")
     assert "Read-only file system" in done.stderr
     assert not (ROOT / "tests" / "made.txt").exists()
+
+
+@pytest.mark.parametrize("top", ["/tmp", further("/mnt"), further("/srv")])
+def test_a_clone_in_the_folder_that_a_container_replaces_is_found_there(user: str, top: str) -> None:
+    """A clone in /tmp was not, so that all of these tests were skipped."""
+    if not os.access(top, os.W_OK):
+        pytest.skip("only the superuser can become somebody else")
+    with tempfile.TemporaryDirectory(dir=top) as made:
+        clone = Path(made)
+        clone.chmod(0o755)
+        (clone / "README.md").touch()
+        done = in_container(user, ["ls"], START, folder=clone)
+    assert (done.stdout, done.returncode) == ("README.md\n", 0), done.stderr
 
 
 def test_some_attempts_there_have_no_effect(user: str) -> None:
