@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import tomllib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ import pytest
 from tests import failure_text, left_out
 from tests.attacks import collection
 from tests.kernel.fork_server import kernels_on_path, share_servers
+from tests.requirement_doors import NO_DOOR, unproven
 from tests.reruns import RerunJudge
 from tests.shared_fixtures import SharedFixtures, is_in_browser
 from tests.tiers import choose_tier
@@ -96,16 +97,15 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """An id that the list does not have is an error where it stands, whatever tests are asked for."""
+    """An id that the list does not have, or that the test can't prove, is an error where it stands."""
     report = yield
-    wrong = {
-        item.nodeid: sorted(ids)
-        for item in report.result or ()
-        if isinstance(item, pytest.Item) and (ids := requirement_ids(item) - _known_requirements())
-    }
-    if wrong:
+    items = [item for item in report.result or () if isinstance(item, pytest.Item)]
+    says = _known_requirements()
+    wrong = {item.nodeid: sorted(ids) for item in items if (ids := requirement_ids(item) - says.keys())}
+    less = {item.nodeid: ids for item in items if (ids := unproven(item, says))}
+    if wrong or less:
         report.outcome, report.result = "failed", []
-        report.longrepr = f"{REQUIREMENTS.name} does not have: {wrong}"
+        report.longrepr = f"{REQUIREMENTS.name} does not have: {wrong}" if wrong else NO_DOOR.format(less)
     return report
 
 
@@ -178,8 +178,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @cache
-def _known_requirements() -> frozenset[str]:
-    return frozenset(entry["id"] for entry in tomllib.loads(REQUIREMENTS.read_text(encoding="utf-8"))["requirement"])
+def _known_requirements() -> Mapping[str, str]:
+    entries = tomllib.loads(REQUIREMENTS.read_text(encoding="utf-8"))["requirement"]
+    return {entry["id"]: entry["says"] for entry in entries}
 
 
 @pytest.fixture(scope="session", autouse=True)

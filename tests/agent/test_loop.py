@@ -291,7 +291,6 @@ async def test_a_refused_key_ends_the_run_with_what_to_do(bench: Bench) -> None:
     assert "key" in finished.error
 
 
-@pytest.mark.requirement("wire.finish.length")
 async def test_an_answer_cut_by_the_token_limit_says_so_and_keeps_its_text(bench: Bench) -> None:
     body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "It is"}, "finish_reason": "length"}]}
     bench.model.will_reply(raw([json.dumps(body).encode()], content_type="application/json"))
@@ -310,6 +309,14 @@ async def test_the_same_call_denied_three_times_ends_the_run(bench: Bench) -> No
     assert len(bench.model.requests) == 3
     assert all(m.is_error for m in bench.conversation.history if isinstance(m, ToolMessage))
     check_history(bench.conversation.history)
+
+
+async def test_denials_between_which_a_call_ran_do_not_end_the_run(bench: Bench) -> None:
+    denied = [call("risky", text=str(number)) for number in range(2 * MAX_UNATTENDED - 2)]
+    half = MAX_UNATTENDED - 1
+    bench.model.will_reply(*denied[:half], call("quiet", text="a"), *denied[half:], say("Done."))
+    events = await bench.ask("go", terms=RunTerms(attended=False))
+    assert one(events, RunFinished).reason == "stop"
 
 
 async def test_where_nobody_can_say_yes_varied_calls_that_are_denied_end_the_run(bench: Bench) -> None:

@@ -221,7 +221,7 @@ def test_code_of_a_run_cannot_choose_an_agent(session: Session) -> None:
 
 
 @pytest.mark.requirement("agents.files.tools", "permission.config.by-agent")
-def test_a_reviewer_reads_and_searches_and_can_change_nothing_it_is_forbidden(session: Session) -> None:
+def test_a_reviewer_reads_and_searches_and_can_change_nothing(session: Session) -> None:
     (session.folder / "code.py").write_text("answer = 42\n", encoding="utf-8")
     reviewer = (
         'safety = "safe"\n[tools.read_file]\npermission = "always"\n[tools.grep]\npermission = "always"\n'
@@ -236,12 +236,19 @@ def test_a_reviewer_reads_and_searches_and_can_change_nothing_it_is_forbidden(se
         call("write_file", path="no.txt", content="x"),
         call("search_replace", file_path="code.py", content="<<<<<<< SEARCH\n42\n=======\n43\n>>>>>>> REPLACE"),
     )
+    others = (
+        call("run_code", code="open('no.txt', 'w').write('x')"),
+        call("insert_cell", source="no = 1", run=True),
+        call("memory", operation="add", content="no"),
+    )
     with settings(session, tables=general), agent_file(session, "reviewer", reviewer):
         read, found, *refused = use(session, "reviewer", *calls)
+        changes = use(session, "reviewer", *others)
         asks, *_ = use(session, "default", call("read_file", path="code.py"))
     assert "answer = 42" in read
     assert "code.py" in found
     assert [answer for answer in refused if "permission = never" not in answer] == []
+    assert [answer for answer in changes if not answer.startswith(("Not run: ", "There is no tool"))] == []
     assert ASKS in asks
     assert not (session.folder / "no.txt").exists()
     assert (session.folder / "code.py").read_text(encoding="utf-8") == "answer = 42\n"

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import Session
+from tests.app.prompt_sessions import settings
+from vibe_jupyter.files.truncation import RESULT_LIMIT
 from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -64,6 +66,55 @@ def test_the_kernels_own_notebook_is_never_written_as_a_file(session: Session) -
         assert "is the notebook of this kernel" in said
         assert "edit_cell, insert_cell" in said
     assert json.loads(place.read_text(encoding="utf-8")) == NOTEBOOK
+
+
+def ask(session: Session, name: str, **arguments: Any) -> str:
+    """Have the model call a tool where nobody can allow it; what it was told."""
+    session.model.will_reply(call(name, **arguments), say("Done."))
+    session.run("%vibe use it")
+    return session.model.requests[-1].messages[-1]["content"]
+
+
+@pytest.mark.requirement("tools.bash.parse.unparsed")
+@pytest.mark.parametrize("command", ["ls (", 'ls "', "ls && ", "ls <<EOF\nx"])
+def test_a_command_that_does_not_parse_is_asked_about_whatever_the_allowlist_says(
+    session: Session, command: str
+) -> None:
+    with settings(session, tables='[tools.bash]\nallowlist = ["ls", "ls *", "*"]\n'):
+        assert "nobody is here to approve it" in ask(session, "bash", command=command)
+        assert "returncode: 0" in ask(session, "bash", command="ls")
+
+
+@pytest.mark.requirement("tools.bash.parse.unparsed")
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("", "at least 1 character"), ("ls (; sl -a", "on the denylist"), ("sl (", "on the denylist")],
+)
+def test_a_command_that_does_not_parse_and_is_empty_or_denied_is_refused(
+    session: Session, command: str, words: str
+) -> None:
+    with settings(session, tables='[tools.bash]\nallowlist = ["*"]\ndenylist = ["sl"]\n'):
+        assert words in use(session, "bash", command=command)
+
+
+@pytest.mark.requirement("tools.bash.output.limit", "tools.grep.limit.bytes")
+def test_the_model_gets_results_within_the_limit_that_is_set_or_the_name_of_the_rest(session: Session) -> None:
+    (session.folder / "long.txt").write_text("hit and more\n" * 9_000, encoding="utf-8")
+    prints, looks = (
+        {"command": "seq 1 9000; seq 1 9000 >&2"},
+        {"pattern": "hit", "path": "long.txt", "max_matches": 9_000},
+    )
+    for name, arguments in (("bash", prints), ("grep", looks)):
+        said = use(session, name, **arguments)
+        assert len(said) <= RESULT_LIMIT
+        assert "read_file path=result:" in said
+    with settings(session, tables="[tools.bash]\nmax_output_bytes = 12000\n[tools.grep]\nmax_output_bytes = 12000\n"):
+        by_bash, by_grep = use(session, "bash", **prints), use(session, "grep", **looks)
+    assert 24_000 < len(by_bash) < 25_000
+    assert by_bash.count("bytes left out") == 2
+    assert 11_000 < len(by_grep) < 13_000
+    assert "was_truncated: true" in by_grep
+    assert "path=result:" not in by_bash + by_grep
 
 
 def test_a_result_that_was_cut_is_paged_by_the_name_it_got(session: Session) -> None:

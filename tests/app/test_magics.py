@@ -215,6 +215,16 @@ def test_one_run_uses_notebook_and_file_tools_together(session: Session) -> None
     assert "notes.txt:2:beta" in found
 
 
+@pytest.mark.requirement("wire.finish.length")
+def test_an_answer_cut_by_the_token_limit_is_shown_as_cut_and_stays_in_the_conversation(session: Session) -> None:
+    session.model.will_reply(answer("There are forty", finish="length"), say("Two."))
+    shown = session.html(session.run("%vibe how many?"))
+    assert "Truncated (token limit)" in shown
+    assert "There are forty" in shown
+    session.run("%vibe go on")
+    assert "There are forty" in str(session.model.requests[-1].messages)
+
+
 @pytest.mark.requirement("permission.approve.nobody", "magics.headless.no-hang")
 def test_where_nobody_can_click_what_would_ask_is_denied_and_both_are_told(session: Session) -> None:
     session.model.will_reply(call("run_code", code="1 + 1"), say("I could not."))

@@ -66,6 +66,13 @@ def test_what_is_offered_before_the_tools_are_imported_is_what_they_take(session
     assert {**on_demand, **told} == made, "run: python scripts/offered_tools.py"
 
 
+@pytest.mark.requirement("tools.write_file.guidance.text")
+def test_the_tool_that_writes_files_is_offered_with_when_not_to(session: Session) -> None:
+    (said,) = [one["description"] for one in offered(session) if one["name"] == "write_file"]
+    for words in ("prefer search_replace", "read it first", "No unasked documentation"):
+        assert words in said
+
+
 @pytest.mark.requirement("wire.tools.never-prompted")
 def test_schemas_travel_in_the_tools_and_not_in_the_prompt(session: Session) -> None:
     functions = offered(session)
@@ -81,7 +88,6 @@ def test_nothing_offered_restarts_the_kernel(session: Session) -> None:
     assert not [function["name"] for function in offered(session) if "restart" in json.dumps(function).lower()]
 
 
-@pytest.mark.requirement("notebook.permission.reads")
 def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session) -> None:
     names = {function["name"] for function in offered(session)}
     code = (

@@ -165,6 +165,7 @@ def test_calls_of_ours_run_and_those_of_the_client_come_back_to_it(gateway: Gate
     assert roles == ["user", "assistant", "tool", "assistant", "tool", "user"]
 
 
+@pytest.mark.requirement("wire.tool_choice.required")
 def test_fields_and_blocks_become_those_of_chat_completions(gateway: Gateway) -> None:
     gateway.will("ok")
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}

@@ -81,7 +81,6 @@ def test_calls_written_as_xml_are_text_and_nothing_is_written_so(dialect):
     assert not re.search(r"</?(tool_call|function|invoke|parameter|tools?)\b", body)
 
 
-@pytest.mark.requirement("wire.tool_choice.required", "wire.tool_choice.forced")
 @pytest.mark.parametrize(
     ("choice", "sent"),
     [

@@ -104,7 +104,6 @@ async def test_tools_of_all_pages_are_offered_beside_the_built_in_ones(new_serve
     assert (await last.run(last.arguments.model_validate({}), context())).details["text"] == "of the last page"
 
 
-@pytest.mark.requirement("mcp.config.prompt")
 async def test_the_persons_hint_on_a_server_reaches_the_model_with_its_tools_once(all_servers: ServerPool) -> None:
     said = [spec.description for spec in tools(all_servers, "weather_now").specs()]
     assert said[0].endswith(f"\nOn all tools of weather_now: {HINT}")

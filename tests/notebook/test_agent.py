@@ -141,6 +141,25 @@ def test_the_agent_reads_inserts_runs_and_mends_cells(shared_session: Session, p
     assert len(set(counts)) == len(counts)
 
 
+@pytest.mark.requirement("notebook.permission.reads")
+def test_reading_cells_outputs_and_variables_asks_nobody(shared_session: Session, page: ClickedPage) -> None:
+    shown = page.add("print('first line')\nlength = 39.1")
+    page.press(shown)
+    page.until(lambda: bool(shown.status), "the end of the cell")
+    model = shared_session.model
+    model.will_reply(
+        call("read_notebook"),
+        call("read_notebook", cells=[shown.id], outputs="full"),
+        call("inspect", names=["length"]),
+        say("Read."),
+    )
+    cell = prompt(page, "%%vibe\nlook")
+    end(page, cell)  # nobody clicks
+    results = [model.requests[number].tool_results[-1] for number in (1, 2, 3)]
+    for words, result in zip(("length = 39.1", "first line", "39.1"), results, strict=True):
+        assert words in result
+
+
 @pytest.mark.requirement("notebook.rule.no-restart")
 def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: ClickedPage) -> None:
     shared_session.model.will_reply(say("Hello."))

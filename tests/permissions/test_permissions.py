@@ -113,7 +113,6 @@ class Aliased(Reader):
     unclear = ("read",)
 
 
-@pytest.mark.requirement("permission.level.never")
 @pytest.mark.parametrize("named", ["reader", "reads", "read"])
 def test_what_a_profile_forbids_no_allowlist_allows_whatever_name_it_uses(permissions: Permissions, named: str) -> None:
     permissions.lists = {"reader": ToolLists(allow=("*",))}

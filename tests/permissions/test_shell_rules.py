@@ -324,7 +324,6 @@ def test_what_no_shell_takes_is_denied_with_a_word(decide: Judge, command: str) 
 
 
 @pytest.mark.attack("shell commands", always=True)
-@pytest.mark.requirement("tools.bash.parse.unparsed")
 @pytest.mark.parametrize("command", ["ls (", 'ls "', "ls && ", "ls <<EOF\nx", "", " \n "])
 def test_what_does_not_parse_asks_whatever_is_on_the_allowlist(decide: Judge, command: str) -> None:
     assert decide(command, ShellLists(allow=("ls", "ls *"))).verdict == "ask"

@@ -325,6 +325,18 @@ def test_a_password_is_redacted_after_four_frames_of_a_thousand_tokens_each(fres
     fresh.session.run("del logs")
 
 
+@pytest.mark.requirement("permission.data.budgets.told")
+def test_a_source_that_is_too_large_is_named_to_the_user_once(fresh: Field) -> None:
+    fresh.session.run("api_tokens = _tokens(41_000, 'many')")
+    shown: list[str] = []
+    for _ in range(2):
+        fresh.session.model.will_reply(call("run_code", code="print(len(api_tokens))"), say("Seen."))
+        shown.append(fresh.session.html(fresh.session.run("%vibe --yes=run_code look")))
+    fresh.session.run("del api_tokens")
+    assert ["are remembered as secrets" in one for one in shown] == [True, False]
+    assert "api_tokens" in shown[0]
+
+
 @pytest.mark.requirement("permission.data.copies-forget")
 def test_a_password_is_redacted_after_code_in_a_copy_bound_25_000_others(fresh: Field) -> None:
     code = "import pandas as pd\nframe = pd.DataFrame({'session_token': _tokens(25_000, 'frame')})\nlen(frame)"

@@ -316,7 +316,6 @@ def _folder(process: psutil.Process) -> str:
         return ""
 
 
-@pytest.mark.requirement("tools.bash.output.limit")
 async def test_long_output_keeps_its_head_and_tail_and_says_so(bash: BashTool, context: ToolContext) -> None:
     result = await bash.run(BashArgs(command="seq 1 100000; seq 1 100000 >&2"), context)
     for stream in ("stdout", "stderr"):

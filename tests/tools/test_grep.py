@@ -291,7 +291,6 @@ async def test_the_settings_bound_a_search(project: Path, workspace: Workspace, 
     assert GrepOptions() == GrepOptions(default_max_matches=100, max_output_bytes=64_000, default_timeout=60)
 
 
-@pytest.mark.requirement("tools.grep.limit.bytes")
 async def test_output_is_bounded_in_bytes(project: Path, grep):
     fill(project, {"a.txt": ("hit" + "\xe9" * 200 + "\n") * 1_000})
 

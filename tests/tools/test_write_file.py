@@ -227,7 +227,6 @@ async def test_a_place_that_asks_is_not_opened_and_shows_the_content_alone(tree:
     assert "TOPSECRET" not in shown.model_dump_json()
 
 
-@pytest.mark.requirement("tools.write_file.guidance.text")
 async def test_the_description_says_to_edit_to_read_first_and_to_write_nothing_unasked(files: FileAccess):
     said = WriteFileTool(files).description
 

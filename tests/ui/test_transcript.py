@@ -371,7 +371,6 @@ def test_tokens_add_up_while_the_run_goes_on() -> None:
     assert "4.1k tokens" in live([STARTED, MessageAdded(message=spoken), MessageAdded(message=spoken)])
 
 
-@pytest.mark.requirement("wire.finish.length")
 @pytest.mark.parametrize(
     ("reason", "state", "words"),
     [
