@@ -26,7 +26,7 @@ REASONS: Final = {
     r"no sandbox on this machine": "there everything asks, which is tested everywhere",
     r"no overlay on this machine": "there a trial run ends at the first write, which is tested everywhere",
     r"no user namespaces here": "what is said where there are none is looked at with a machine that has them",
-    r"no container can be made here: (unshare|mount|pivot_root|setpriv): .*": "the same attempts are made outside of one",
+    r"no container can be made here: (unshare|mount|setpriv): .*": "the same attempts are made outside of one",
     r"limits of a process .*": "only Linux has them",
     r"Java is not installed here": "Spark runs on it; make test-matrix describes its objects where there is one",
     r"redis-server is not installed here": "its package needs the rights of root; the same tests run on SQLite",

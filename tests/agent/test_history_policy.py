@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from tests.agent.conftest import WAIT, Bench, one
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.compaction import CompactionTerms
+from vibe_jupyter.agent.compaction import MADE_LINES, CompactionTerms
 from vibe_jupyter.agent.context_size import ContextMeter, count_messages
 from vibe_jupyter.agent.loop import start_compaction, start_run
 from vibe_jupyter.agent.middleware import AutoCompact, ContextWarning, Middleware
@@ -42,6 +43,7 @@ from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.wire import Reply
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 from vibe_jupyter.tools.read_file import ReadFileTool
+from vibe_jupyter.tools.todo import TodoTool
 
 WINDOW = 12_000  # tokens
 PICTURE = 1_500  # tokens, as the scripted server counts one
@@ -282,6 +284,29 @@ async def test_what_a_server_counted_before_a_rewrite_is_not_the_size_after_it(d
     assert estimate == count_messages(conversation.history) != counted
 
 
+async def test_the_latest_count_of_a_server_and_the_answer_that_it_counted_are_in_the_next_request(
+    desk: Callable[..., Desk],
+) -> None:
+    at = desk(drawing)
+    for number in range(3):
+        at.bench.model._script = lambda _, number=number: say(  # pyright: ignore[reportPrivateUsage]
+            "Long.", usage=Tokens(prompt=1_000 * (number + 1), completion=700 + number)
+        )
+        await at.ask("Go on.")
+    size = ContextMeter(at.bench.conversation, at.agent().model, "").size(list)
+    assert size.tokens == 3_000 + 702
+    started = next(event for event in await at.ask("Go on.") if isinstance(event, TurnStarted))
+    assert started.context is not None
+    assert round(started.context * WINDOW) - 3_702 in range(30)
+
+
+async def test_of_the_models_window_and_one_that_was_refused_the_smaller_counts(desk: Callable[..., Desk]) -> None:
+    at = desk(drawing)
+    for overflowed, window in ((9_000, 9_000), (90_000, WINDOW)):
+        at.bench.conversation.overflowed_at = overflowed
+        assert ContextMeter(at.bench.conversation, at.agent().model, "").size(list).window == window
+
+
 async def test_without_a_folder_for_results_the_line_says_how_to_get_one_again(desk: Callable[..., Desk]) -> None:
     from vibe_jupyter.files.truncation import brief_text
 
@@ -342,6 +367,51 @@ async def test_the_user_can_compact_at_any_time_with_own_instructions(desk: Call
     for kept in ("1. Goal: draw. 3. Facts: a sentinel.", f"1. {FACT} Draw one.", "- Drew", "read_file path=result:"):
         assert kept in json.dumps(opening["content"], ensure_ascii=False)
     assert acknowledged["role"] == "assistant"
+
+
+def carried(request: ModelRequest) -> str:
+    """The summary that a request begins with."""
+    content = request.messages[1]["content"]
+    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+
+
+@pytest.mark.requirement("compaction.kept.prompts")
+async def test_of_many_prompts_the_first_and_the_latest_are_kept_in_their_order(desk: Callable[..., Desk]) -> None:
+    at = desk(lambda _: "Noted.")  # a tenth of the window is for prompts: 4,800 characters
+    for begin, end in ((0, 5), (5, 9)):
+        for number in range(begin, end):
+            await at.ask(f"Prompt {number}. " + "x" * 1_200)
+        await at.compact()
+    await at.ask("Go on.", "<notebook>\na.ipynb: 3 cells\n</notebook>")
+    text = carried(at.bench.model.requests[-1])
+    assert re.findall(r"(\d)\. Prompt (\d)\.", text) == [("1", "0"), ("2", "7"), ("3", "8")]
+
+
+@pytest.mark.requirement("compaction.kept.made")
+async def test_of_what_was_made_the_latest_lines_are_kept_and_of_plans_the_last(desk: Callable[..., Desk]) -> None:
+    at = desk(drawing, window=100_000, served=100_000, result=10)
+    at.tools = StaticToolset([Draw(10), TodoTool()])
+
+    async def plan(words: str) -> None:
+        todos = [{"content": words, "status": "pending"}]
+        at.server.reply = lambda request: "Noted." if request.tool_results else call("todo", todos=todos)
+        await at.ask(f"Plan {words}")
+        at.server.reply = drawing
+
+    await plan("the old way")
+    await plan("the new way")
+    for number in range(40):
+        await at.ask(f"Draw {number} there")
+    await at.compact()
+    for number in range(40, 70):
+        await at.ask(f"Draw {number} there")
+    await at.compact()
+    await at.ask("Go on.")
+    text = carried(at.bench.model.requests[-2])
+    made = [int(number) for number in re.findall(r"- Drew Draw_(\d+)_there", text)]
+    assert made == list(range(70 - MADE_LINES, 70))
+    assert "the new way" in text
+    assert "the old way" not in text.partition("The list of steps as it was written last:")[2]
 
 
 @pytest.mark.requirement("compaction.summary.fallback")
@@ -456,3 +526,18 @@ async def test_a_filling_context_is_pointed_out_once_with_used_and_possible_toke
         request for request in at.bench.model.requests if "of the context is used" in json.dumps(request.messages[-1])
     ]
     assert len(asked) == 1
+
+
+@pytest.mark.requirement("middleware.context-warning.once")
+async def test_a_context_that_fills_again_after_each_compaction_is_pointed_out_again(desk: Callable[..., Desk]) -> None:
+    at = desk(drawing)
+    at.middleware = [ContextWarning(), AutoCompact()]
+    seen: list[str] = []
+    for number in range(60):
+        for event in await at.ask(f"Draw number {number}"):
+            if isinstance(event, HistoryRewritten) and event.kind == "compacted":
+                seen.append("compacted")
+            elif isinstance(event, Notice):
+                seen.append("warned")
+    assert seen.count("compacted") >= 2
+    assert seen[: 2 * seen.count("compacted")] == ["warned", "compacted"] * seen.count("compacted")

@@ -86,6 +86,14 @@ async def test_it_can_stop_compact_or_add_a_message_before_and_after_a_turn(benc
     check_history(bench.conversation.history)
 
 
+async def test_of_several_that_stop_the_first_wins_and_what_others_said_before_it_is_added(bench: Bench) -> None:
+    bench.model.will_reply(call("quiet", text="a"), say("Done."))
+    said = [AddMessage("Be brief."), StopRun("loop", "First."), AddMessage("Too late."), StopRun("refused", "Second.")]
+    events = await ask(bench, *(Scribe(before={1: verdict}) for verdict in said))
+    assert one(events, RunFinished).reason == "loop"
+    assert notices(events) == ["Be brief.", "First."]
+
+
 async def test_what_is_added_before_the_first_turn_goes_along_with_the_prompt(bench: Bench) -> None:
     bench.model.will_reply(say("Done."))
     await ask(bench, Scribe(before={0: AddMessage("One.")}), Scribe(before={0: AddMessage("Two.")}), prompt="My words.")
@@ -150,7 +158,7 @@ async def test_tokens_are_limited_before_each_request_and_while_an_answer_comes(
 
 async def test_time_is_limited_also_while_the_model_says_nothing(bench: Bench) -> None:
     bench.model.will_reply(hold(threading.Event()))
-    events = await ask(bench, TimeLimit(0.2))
+    events = await ask(bench, TimeLimit(1_000.0), TimeLimit(0.2), TimeLimit(900.0))
     finished = one(events, RunFinished)
     assert finished.reason == "time_limit"
     assert 0.2 <= finished.seconds < WAIT / 2
@@ -205,6 +213,16 @@ async def test_the_third_equal_call_is_pointed_out_and_the_sixth_ends_the_run(be
     assert stopped.startswith("Stopped: the model called quiet 6 times in the same way")
     assert "called quiet 3 times with the same arguments" in bench.model.requests[3].last_user_text
     check_history(bench.conversation.history)
+
+
+async def test_among_the_calls_of_an_answer_the_one_that_repeats_counts(bench: Bench) -> None:
+    answers = [
+        answer(calls=[call("quiet", text=f"{number}"), call("quiet", text="a"), call("quiet", text=f"{number + 10}")])
+        for number in range(3)
+    ]
+    bench.model.will_reply(*answers, say("Done."))
+    (told,) = notices(await ask(bench, LoopGuard()))
+    assert told == "The model repeats itself: quiet, 3 times the same. It was asked to go another way."
 
 
 async def test_equal_failures_count_though_the_second_is_reported_in_a_line_and_other_results_do_not(

@@ -346,9 +346,11 @@ def test_while_a_skill_is_in_use_only_its_allowed_tools_can_be_called(places: Pl
     places.add(places.user, "other", "allowed-tools: run_code")
     places.set("[tools.run_code]", "permission = 'always'", "[tools.write_file]", "permission = 'always'")
     run, read = call("run_code", code="print(6 * 7)"), call("read_file", path="notes.txt")
-    ask(places.session, run, call("skill", name="reader"), run, read, call("skill", name="other"), run, read)
-    before, _, barred, text, _, both, neither = results(places.session)
+    shell = call("bash", command="cat notes.txt")
+    ask(places.session, run, call("skill", name="reader"), run, read, shell, call("skill", name="other"), run, read)
+    before, _, barred, text, by_shell, _, both, neither = results(places.session)
     assert "42" in before
+    assert "Here." in by_shell  # what stands in brackets behind a name is not looked at
     assert "Here." in text
     assert barred == "Not run: the skill reader is in use until this run ends, and allows only Read, grep, Bash(git:*)."
     assert both == barred

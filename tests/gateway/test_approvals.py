@@ -144,6 +144,19 @@ def test_what_is_remembered_runs_unasked_in_that_session_alone(asking: Gateway) 
     assert "Not run" in _result(asking, session_id="another")
 
 
+@pytest.mark.requirement("gateway.approval.decision.remember")
+def test_what_is_remembered_in_a_session_adds_up(asking: Gateway) -> None:
+    calls = call(ECHO, text="1"), call(ECHO.replace("echo", "add"), a=2, b=40)
+    for one in calls:
+        asking.will(one, "Once.")
+        stream = Streamed(asking, session_id="adds-up")
+        answered(asking, stream.asked()["approval_id"], decision="approve", remember_for_session=True)
+        assert stream.text() == "Once."
+    for one in calls:
+        asking.will(one, "Again.")
+        assert "Not run" not in _result(asking, session_id="adds-up")
+
+
 @pytest.mark.parametrize("change", ["import", "delete"])
 def test_a_session_that_is_replaced_or_deleted_allows_nothing_more(asking: Gateway, change: str) -> None:
     session = f"/v1/sessions/before-{change}"

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_of_two_tools_with_one_name_the_clients_is_offered(gateway: Gateway) -> 
     assert ours["function"]["parameters"]["type"] == "object"
 
 
-@pytest.mark.requirement("gateway.chat.tool_choice.specific")
+@pytest.mark.requirement("gateway.chat.tool_choice.specific", "wire.tool_choice.required", "wire.tool_choice.forced")
 def test_a_forced_tool_is_not_forced_again(gateway: Gateway) -> None:
     for choice, sent in (
         ({"type": "function", "function": {"name": ADD}}, {"type": "function", "function": {"name": ADD}}),
@@ -336,10 +337,11 @@ def test_a_silent_stream_says_that_it_is_there(tmp_path: Path, own_home: Path) -
     go_on = threading.Event()
     with (
         ScriptedModel(strict=False) as model,
-        gateway_at(tmp_path, model, environ={"KEEP_ALIVE_INTERVAL": "50"}) as gateway,
+        gateway_at(tmp_path, model, environ={"KEEP_ALIVE_INTERVAL": "200"}) as gateway,
     ):
         gateway.will(hold(go_on, "Wait", " done."))
         lines: list[str] = []
+        began = time.monotonic()
         body = chat_body("hello", stream=True)
         with gateway.client.stream("POST", "/v1/chat/completions", json=body) as response:
             for line in response.iter_lines():
@@ -347,6 +349,7 @@ def test_a_silent_stream_says_that_it_is_there(tmp_path: Path, own_home: Path) -
                 if sum(one.startswith(":") for one in lines) == 3:
                     go_on.set()
         assert lines[-2] == "data: [DONE]"
+        assert 0.6 <= time.monotonic() - began < PATIENCE / 4  # three times the interval, in milliseconds
 
 
 def test_a_stream_that_is_silent_inside_an_event_comes_as_it_was_sent(tmp_path: Path, own_home: Path) -> None:
@@ -543,6 +546,20 @@ def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back
     assert names == [ADD, "look_up"]
     assert [message["tool_call_id"] for message in joined[2:]] == [one["id"] for one in joined[1]["tool_calls"]]
     assert [message["content"] for message in joined[2:]][1] == "found"
+
+
+@pytest.mark.requirement("gateway.chat.client.mixed")
+def test_after_several_rounds_all_calls_and_results_stand_in_their_order(gateway: Gateway) -> None:
+    adds = [call(ADD, a=number, b=1) for number in range(3)]
+    gateway.will(answer("First.", adds[:1]), answer("Both.", [call("look_up", word="x"), *adds[1:]]))
+    message = gateway.chat("both", tools=[CLIENT_TOOL]).json()["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "found"}
+    gateway.will("All done.")
+    gateway.chat(messages=[{"role": "user", "content": "both"}, message, result], tools=[CLIENT_TOOL])
+    joined = gateway.model.requests[-1].messages
+    assert [one["role"] for one in joined] == ["user", "assistant", "tool", "assistant", "tool", "tool", "tool"]
+    assert [one["tool_call_id"] for one in joined[4:]] == [one["id"] for one in joined[3]["tool_calls"]]
+    assert joined[4]["content"] == "found"
 
 
 def both(gateway: Gateway, question: str, number: int) -> list[dict[str, Any]]:

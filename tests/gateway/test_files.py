@@ -63,6 +63,11 @@ def test_an_uploaded_file_is_known_by_its_id(gateway: Gateway) -> None:
     assert gateway.client.get(f"/v1/files/{made['id']}").status_code == 404
 
 
+def test_files_are_listed_with_the_newest_first(gateway: Gateway) -> None:
+    made = [upload(gateway, CSV).json()["id"] for _ in range(3)]
+    assert [one["id"] for one in gateway.client.get("/v1/files").json()["data"]][:3] == made[::-1]
+
+
 @pytest.mark.requirement("gateway.files.content.status", "gateway.files.content.container")
 def test_a_files_content_has_the_status_of_the_file(gateway: Gateway) -> None:
     whole, dropped = upload(gateway, BINARY, "a.png").json(), upload(gateway, CSV).json()

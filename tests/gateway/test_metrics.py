@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import httpx
@@ -11,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message, Receive, Scope, Send
 
-from tests.gateway.conftest import TOKEN, Gateway, chat_body, until
+from tests.gateway.conftest import PATIENCE, TOKEN, Gateway, chat_body, until
 from vibe_jupyter.gateway.app import make_app
 from vibe_jupyter.gateway.metrics import Counted, HttpMetrics
 from vibe_jupyter.testing import hold
@@ -101,6 +102,25 @@ def test_requests_under_way_and_sizes_of_bodies_are_counted(gateway: Gateway) ->
     assert value(gateway, size, CHAT) == before + len(body)
     unsized = {"method": "GET", "path": "/v1/models", "model": "none"}
     assert value(gateway, "http_request_body_bytes_count", unsized) == 0
+
+
+@pytest.mark.requirement("gateway.api.metrics.in-flight")
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_client_that_leaves_is_under_way_no_more(gateway: Gateway, has_begun: bool) -> None:
+    name, go_on = "http_requests_in_flight", threading.Event()
+    gateway.will(hold(go_on))
+    with (
+        suppress(httpx.ReadTimeout),
+        httpx.Client(
+            base_url=gateway.client.base_url, headers=gateway.client.headers, timeout=PATIENCE if has_begun else 1.0
+        ) as client,
+    ):
+        body = {**chat_body("x"), "model": "scripted", "stream": has_begun}
+        with client.stream("POST", "/v1/chat/completions", json=body) as stream:
+            until(lambda: value(gateway, name, CHAT) == 1)
+            assert stream.status_code == 200
+    until(lambda: value(gateway, name, CHAT) == 0)
+    go_on.set()
 
 
 @pytest.mark.requirement("gateway.api.metrics.path-label", "gateway.api.metrics.model-label")

@@ -32,7 +32,9 @@ def test_a_run_with_calls_is_kept_without_secrets_and_can_be_read_in_a_shell(
     before = journals(gateway)
     gateway.will(call(ECHO, text=f"the key is {SECRET}"), "It is said.")
 
-    gateway.chat(f"Say the key {SECRET}", session_id="keys-of-may")
+    earlier = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
+    asked = {"role": "user", "content": f"Say the key {SECRET}"}
+    gateway.chat(messages=[*earlier, asked], session_id="keys-of-may")
 
     journal = new_journal(gateway, before)
     raw = journal.read_text(encoding="utf-8")

@@ -85,6 +85,13 @@ def test_a_zip_that_holds_too_much_or_links_is_refused(gateway: Gateway, monkeyp
     assert upload(gateway, {"maps.zip": bomb}).status_code == 413
 
 
+@pytest.mark.requirement("gateway.api.skills.list")
+def test_skills_are_listed_with_the_one_that_changed_last_first(gateway: Gateway) -> None:
+    first, second, third = (upload(gateway, FOLDER).json()["id"] for _ in range(3))
+    assert upload(gateway, FOLDER, f"/v1/skills/{second}/versions").is_success
+    assert [one["id"] for one in kept(gateway)][:3] == [second, third, first]
+
+
 @pytest.mark.requirement("gateway.api.skills.versions")
 def test_a_version_is_added_to_a_skill(gateway: Gateway) -> None:
     skill = upload(gateway, FOLDER).json()

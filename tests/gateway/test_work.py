@@ -243,6 +243,16 @@ def test_files_that_are_asked_for_are_made_known_to_the_model(gateway: Gateway) 
     assert content(gateway, gone["id"]).status_code == 422
 
 
+@pytest.mark.requirement("gateway.files.request.hints")
+def test_files_that_are_asked_for_stand_behind_the_latest_question(gateway: Gateway) -> None:
+    first = gateway.will("None.")
+    before = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
+    gateway.chat(messages=[*before, {"role": "user", "content": "Make it."}], files=[{"name": "sum.csv"}])
+    sent = [one["content"] for one in gateway.model.requests[first - 1].messages if one["role"] != "system"]
+    assert sent[:2] == ["Hello.", "Hi."]
+    assert [part["text"].partition("\n")[2] for part in sent[2]] == ["", "- sum.csv (csv)"]
+
+
 @pytest.mark.requirement("gateway.files.input.mounted", "gateway.files.output.inspect")
 def test_files_of_a_request_lie_in_the_working_folder(gateway: Gateway) -> None:
     long = "".join(f"line {number}\n" for number in range(2000))
@@ -328,6 +338,8 @@ def test_a_file_that_tools_have_changed_stays_so_until_the_client_changes_it(gat
     say(b"old\n", "echo more >> data.csv")
     assert "old\nmore" in say(b"old\n", "cat data.csv")
     assert "stdout:\nnew" in say(b"new\n", "cat data.csv")
+    say(b"new\n", "rm data.csv")
+    assert "stdout:\nnew" in say(b"new\n", "cat data.csv")  # what the client has sent again is there
     target = gateway.folder / "precious.txt"
     target.write_text("precious")
     say(b"new\n", f"ln -sf {target} data.csv")
@@ -535,6 +547,13 @@ def test_a_skill_of_a_request_needs_the_shell(gateway: Gateway, tmp_path: Path) 
     assert "- maps (skills/maps/SKILL.md): Draws maps." in told
     assert "Use ink." in results(gateway)[-1]
     assert ask_with(gateway, version="2").status_code == 404
+    newer = ("maps/SKILL.md", skill.replace(b"ink", b"chalk"))
+    made = gateway.client.get("/v1/skills").json()["data"][0]["id"]
+    assert gateway.client.post(f"/v1/skills/{made}/versions", files=[("files", newer)]).is_success
+    for version, words in (({}, "Use chalk."), ({"version": "1"}, "Use ink."), ({"version": "latest"}, "Use chalk.")):
+        gateway.will(call("bash", command="cat skills/maps/SKILL.md"), "Drawn.")
+        assert ask_with(gateway, skill_id=made, **version).status_code == 200
+        assert words in results(gateway)[-1]
     assert ask_with(gateway, type="inline").status_code == 400
     with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, ALLOWED) as plain:
         refused = ask_with(plain)

@@ -22,7 +22,7 @@ from tests.kernel.fork_server import program_command
 from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
-from vibe_jupyter.testing import ScriptedModel, call, say
+from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
 SPEC = {"name": "python3", "display_name": "Python 3"}
 WAIT = patient(60.0)
@@ -105,6 +105,16 @@ def test_a_prompt_runs_once_without_a_notebook_and_only_its_answer_is_on_stdout(
     assert "Ran code" in done.stderr
     assert "raw" in done.stderr
     assert model.requests[-1].messages[-1]["content"].splitlines()[1:3] == ["said", "42"]
+
+
+@pytest.mark.requirement("programmatic.output.text")
+def test_texts_beside_calls_are_not_part_of_the_answer(environment: dict[str, str], model: ScriptedModel):
+    looks = [answer(f"Look {number}.", [call("run_code", code=f"{number}")]) for number in range(2)]
+    model.will_reply(*looks, "It is 42.")
+
+    done = run(environment, "ask", "-p", "look", "--yes", "run_code", "--max-price", "0")
+
+    assert (done.returncode, done.stdout) == (0, "It is 42.\n")
 
 
 @pytest.mark.requirement("programmatic.agent.flag", "programmatic.approve.auto")
@@ -251,6 +261,20 @@ def test_a_limit_ends_the_run_and_the_exit_code_says_which(
 
     assert (asked.returncode, after_ask) == (code, requests)
     assert (worked.returncode, len(model.requests) - after_ask) == (code, requests)
+
+
+@pytest.mark.requirement("programmatic.limits.exit-codes")
+@pytest.mark.parametrize(("limit", "code"), [("MAX_TOKENS", 6), ("MAX_SECONDS", 7)])
+def test_limits_of_the_settings_have_exit_codes_of_their_own(
+    environment: dict[str, str], model: ScriptedModel, limit: str, code: int
+):
+    model.will_reply(*ENDLESS)
+
+    done = run(
+        {**environment, f"VIBE_{limit}": "0.001" if limit == "MAX_SECONDS" else "1"}, "ask", "count", "--max-price=0"
+    )
+
+    assert (done.returncode, len(model.requests)) == (code, 7 - code), done.stderr
 
 
 def test_a_wrong_word_on_the_command_line_is_said_before_anything_is_sent(

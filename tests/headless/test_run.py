@@ -72,14 +72,15 @@ def test_the_cells_run_in_their_order_and_the_file_is_saved(environment: dict[st
     title = nbformat.v4.new_markdown_cell("# Title")
     shows = (
         "from IPython.display import display, clear_output\nimport sys\nprint(x)\nclear_output(wait=True)\n"
-        "print('only this')\nh = display('before', display_id='d')\nprint('err', file=sys.stderr)"
+        "print('only this')\nh = display('before', display_id='d')\nprint('more')\ndisplay(1)\n"
+        "print('err', file=sys.stderr)"
     )
     path = write(work / "n.ipynb", title, "x = 6", shows, "h.update('after')\nx * 7", "")
     path.chmod(0o640)
     done = run(environment, path)
     assert done.returncode == 0, done.stderr
     notebook = nbformat.read(path, as_version=4)
-    assert texts(path) == ["", "only this\n'after'err\n", "42", ""]
+    assert texts(path) == ["", "only this\n'after'more\n1err\n", "42", ""]
     assert [cell.get("execution_count") for cell in notebook.cells] == [None, 1, 2, 3, None]
     assert path.stat().st_mode & 0o777 == 0o640
     assert [entry.name for entry in work.iterdir()] == ["n.ipynb"]
@@ -204,6 +205,16 @@ def test_a_prompt_is_put_at_the_end_with_what_it_needs_and_runs(
     assert "42" in model.requests[1].tool_results[0]
     assert "It is 42." in texts(path)[2]
     assert "It is 42." in done.stdout
+
+
+def test_what_a_cell_allows_itself_is_allowed_beside_what_the_command_line_allows(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    model.will_reply(call("run_code", code="6 * 7"), call("bash", command="touch made"), "It is 42.")
+    path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --yes=run_code --max-turns=9\nsix by seven?")
+    assert run(environment, path, "--yes", "bash").returncode == 0
+    assert "42" in model.requests[1].tool_results[0]
+    assert (work / "made").exists()
 
 
 @pytest.mark.parametrize("prompt", ["%vibe fix", "%vibe what is six by seven?", further("%vibe --max-turns 9 fix")])

@@ -62,6 +62,9 @@ def test_what_differs_between_any_two_runs_is_no_difference(before: list[Any], a
     ("before", "after", "said"),
     [
         ([printed("rows 12")], [printed("rows 13")], "shows 'rows 13', was 'rows 12'"),
+        ([printed("2000000")], [printed("2000001")], "shows '2000001', was '2000000'"),
+        ([value("[1.5, 2000000]")], [value("[1.5, 2000001]")], "shows '[1.5, 2000001]', was '[1.5, 2000000]'"),
+        ([printed("rows 2,000,000")], [printed("rows 2,000,001")], "shows 'rows 2,000,001', was 'rows 2,000,000'"),
         ([printed("loss 0.30")], [printed("loss 0.31")], "shows 'loss 0.31', was 'loss 0.30'"),
         ([value(FRAME)], [value(FRAME.replace("3.0", "3.1"))], "shows '1  3.1  4.0', was '1  3.0  4.0'"),
         ([printed("a")], [], "no longer shows text 'a'"),

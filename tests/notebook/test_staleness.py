@@ -255,3 +255,11 @@ def test_a_name_that_one_branch_alone_binds_may_be_that_of_a_cell_above(source: 
     below = Cell(id="below", number=2, kind="code", source=source)
 
     assert dependents([above, below], ["above"]) == (["below"] if depends else [])
+
+
+def test_cells_that_depend_on_a_change_end_where_the_name_is_bound_anew() -> None:
+    sources = ("base = 1", "double = 2 * base", "base = 5", "print(base)", "double += base", "print(double)")
+    cells = [Cell(id=f"c{at}", number=at, kind="code", source=source) for at, source in enumerate(sources)]
+
+    assert dependents(cells, ["c0"]) == ["c1", "c4", "c5"]
+    assert dependents(cells, ["c2"]) == ["c3", "c4", "c5"]

@@ -702,6 +702,10 @@ def test_moved_cells_keep_their_order_ids_and_outputs(open_page: OpenPage) -> No
     assert ran.text == "kept\n"
     assert text(result) == f"moved, now #1 {ids[3][:4]} [{ran.count}], #2 {ids[1][:4]}"
     assert result["headline"]["note"] == "to the top"
+    after_reading(page, "move_cells", cells=[ids[3]], after="end")
+    assert [cell.id for cell in page.cells] == [ids[1], ids[0], ids[2], ids[3]]
+    after_reading(page, "move_cells", cells=[ids[1]], before=ids[3])
+    assert [cell.id for cell in page.cells] == [ids[0], ids[2], ids[1], ids[3]]
     inside = call(page, "move_cells", cells=[ids[0]], after=ids[0])
     assert "one of the cells to move" in error(inside)
 
@@ -750,10 +754,13 @@ def test_ranges_what_is_below_and_what_is_stale_are_run_without_text_and_prompts
 
 @pytest.mark.requirement("notebook.run_cell.order")
 def test_with_dependents_the_cells_that_use_what_changed_run_too(open_page: OpenPage) -> None:
-    page = open_page("base = 1", "double = 2 * base", "other = 3", "print(double)")
+    page = open_page(
+        "base = 1", "double = 2 * base", "other = 3", "print(double)", "base = 5", "print(base)", "double += 1"
+    )
     result = after_reading(page, "run_cells", cells=[page.cells[0].id], dependents=True)
     ids = [cell.id for cell in page.cells]
-    assert [cell["cell"] for cell in result["details"]["cells"]] == [ids[0], ids[1], ids[3]]
+    # Not what reads `base` after it was bound anew, and what reads `double` still.
+    assert [cell["cell"] for cell in result["details"]["cells"]] == [ids[0], ids[1], ids[3], ids[6]]
     assert "double = 2 * base" in result["preview"]["text"]
     page.run("del base, double")
 
