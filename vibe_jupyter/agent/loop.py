@@ -104,13 +104,7 @@ class AgentLoop:
     """The state of one run while it goes."""
 
     def __init__(
-        self,
-        agent: Agent,
-        conversation: Conversation,
-        terms: RunTerms,
-        run: Run,
-        *,
-        caller: Budget | None = None,
+        self, agent: Agent, conversation: Conversation, terms: RunTerms, run: Run, *, caller: Budget | None = None
     ) -> None:
         """
         Args:

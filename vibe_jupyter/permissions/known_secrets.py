@@ -15,7 +15,6 @@ from typing import Final
 from urllib.parse import quote
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.permissions.ordinary_words import is_ordinary_word
 from vibe_jupyter.permissions.secret_shapes import Span, looks_random
 
 SHORTEST: Final = 8
@@ -61,6 +60,8 @@ class KnownSecrets:
 
     def add(self, value: str, name: str) -> None:
         """Take a value; one that is known keeps its first name."""
+        from vibe_jupyter.permissions.ordinary_words import is_ordinary_word  # noqa: PLC0415 - many know no secret
+
         value = value[:LONGEST]
         if len(value) < SHORTEST or value in self._whole or is_ordinary_word(value):
             return
