@@ -338,7 +338,8 @@ def test_a_file_that_tools_have_changed_stays_so_until_the_client_changes_it(gat
     say(b"old\n", "echo more >> data.csv")
     assert "old\nmore" in say(b"old\n", "cat data.csv")
     assert "stdout:\nnew" in say(b"new\n", "cat data.csv")
-    say(b"new\n", "rm data.csv")
+    say(b"new\n", "mv data.csv moved.csv && ls > gone.txt")
+    assert "data.csv" not in say(b"new\n", "cat gone.txt")
     assert "stdout:\nnew" in say(b"new\n", "cat data.csv")  # what the client has sent again is there
     target = gateway.folder / "precious.txt"
     target.write_text("precious")
