@@ -1,7 +1,8 @@
 import { Card } from "./card";
 import { say } from "./announcer";
 import { stillGoing } from "./clock";
-import { focusFoot, focusedIn, giveFocus, tellCards } from "./focus";
+import { ask, focusFoot, focusedIn, giveFocus, tellCards } from "./focus";
+import { FootFocus } from "./foot-focus";
 import { WAITING, type Gate } from "./gate";
 import type { Command } from "../contract";
 
@@ -11,17 +12,15 @@ const ENTER_DOES_NOTHING = "Enter does nothing on this card. Press Space on the 
 
 /** Where the front end's own keys would get in the way. */
 const takesKeys = 'button, summary, input, textarea, .vibe-card, [data-vibe-scrolls], .vibe-cell, [data-part="foot"]';
-const FOOT = '[data-part="foot"]';
 
 /** Turns clicks and keys into commands. Keys act only while the focus is inside a card. */
 export class Controls {
-  readonly #host: HTMLElement;
   readonly #root: HTMLElement;
   readonly #gate: Gate;
   readonly #send: (command: Command) => void;
+  readonly #foot: FootFocus;
   readonly #decided = new Set<string>();
   #stopping = false;
-  #awaitsNext = false; // a key decided the last card: the foot has the focus until another card comes, the end, or Esc
   #patience: ReturnType<typeof setTimeout> | undefined;
 
   /**
@@ -29,7 +28,7 @@ export class Controls {
    * @param gone aborted when the view is removed.
    */
   constructor(host: HTMLElement, root: HTMLElement, gate: Gate, send: (command: Command) => void, gone: AbortSignal) {
-    this.#host = host;
+    this.#foot = new FootFocus(host, root);
     this.#root = root;
     this.#gate = gate;
     this.#send = send;
@@ -67,23 +66,12 @@ export class Controls {
     if (this.#stopping) {
       this.#showStopping();
     }
-    const next = this.#isOnFoot ? this.#root.querySelector<HTMLElement>(WAITING) : null;
-    if (this.#awaitsNext && next !== null) {
-      this.#awaitsNext = false;
-      new Card(next).focus();
-    }
+    this.#foot.refresh();
   }
 
-  /** The run is over, and the view goes: where the user was before takes the focus that is still on the foot. */
+  /** The run is over, and the view goes. */
   end(): void {
-    if (this.#awaitsNext && this.#isOnFoot) {
-      this.#awaitsNext = false;
-      ask(this.#root, "vibe-card-decided");
-    }
-  }
-
-  get #isOnFoot(): boolean {
-    return focusedIn(this.#root)?.matches(FOOT) === true;
+    this.#foot.end();
   }
 
   #click(event: MouseEvent): void {
@@ -108,8 +96,7 @@ export class Controls {
       this.#go(target, event.shiftKey ? -1 : 1);
       return;
     }
-    if (target instanceof Element && target.matches(FOOT)) {
-      this.#keyOnFoot(event);
+    if (this.#foot.takes(event)) {
       return;
     }
     const card = target instanceof Element ? Card.around(target) : null;
@@ -126,21 +113,6 @@ export class Controls {
     }
     if (action !== null || isTextField(target)) {
       event.stopPropagation();
-    }
-  }
-
-  /** A second Enter is for the next card, which is not there yet: it must not write into a cell. */
-  #keyOnFoot(event: KeyboardEvent): void {
-    if (event.key === "Tab") {
-      return;
-    }
-    event.stopPropagation();
-    if (event.key === "Escape" && event.isTrusted) {
-      event.preventDefault();
-      this.#awaitsNext = false;
-      if (!ask(this.#root, "vibe-card-decided")) {
-        this.#host.parentElement?.closest<HTMLElement>("[tabindex]")?.focus({ preventScroll: true }); // the cell
-      }
     }
   }
 
@@ -191,8 +163,7 @@ export class Controls {
       if (next !== null) {
         new Card(next).focus();
       } else if (!ask(this.#root, "vibe-card-decided", byKey)) {
-        focusFoot(this.#root);
-        this.#awaitsNext = byKey;
+        this.#foot.take(byKey);
       }
     }
     this.#send(command);
@@ -251,11 +222,6 @@ export class Controls {
       : "Still stopping; ■ in the toolbar ends it at once";
     foot.after(words);
   }
-}
-
-/** Tell the extension, where it is there; whether it took the event. */
-function ask(root: HTMLElement, name: string, detail?: unknown): boolean {
-  return !root.dispatchEvent(new CustomEvent(name, { bubbles: true, cancelable: true, composed: true, detail }));
 }
 
 function plain(event: KeyboardEvent): boolean {

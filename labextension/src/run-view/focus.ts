@@ -26,6 +26,11 @@ export function tellCards(): void {
   document.dispatchEvent(new CustomEvent("vibe-cards"));
 }
 
+/** Tell the extension, where it is there; whether it took the event. */
+export function ask(root: HTMLElement, name: string, detail?: unknown): boolean {
+  return !root.dispatchEvent(new CustomEvent(name, { bubbles: true, cancelable: true, composed: true, detail }));
+}
+
 /** The last line takes the focus of what is gone: it says how the run stands, and the next Tab goes on from there. */
 export function focusFoot(root: HTMLElement): void {
   const foot = root.querySelector<HTMLElement>('[data-part="foot"]');

@@ -81,8 +81,7 @@ function draw(
   const decide = (command: Command): void => { model.send({ type: "command", command } satisfies FromPage); };
   const gate = new Gate(root, signal);
   new Reviews(root, gate, decide, signal);
-  const controls = new Controls(host, root, gate, decide, signal);
-  const [announcer, place] = [new Announcer(root), new Place(host, root)];
+  const controls = new Controls(host, root, gate, decide, signal), announcer = new Announcer(root), place = new Place(host, root);
   const refreshed = [
     controls, new FullEditorOpener(host, root), new CodeKeeper(host, root, signal),
     new Questions(root, gate, decide, signal), new Clock(root, signal), new CellLinks(host, root, signal), announcer,
@@ -114,12 +113,7 @@ function draw(
     tellCards();
   };
   model.on("msg:custom", receive);
-  host.addEventListener("vibe-focus-card", ({ detail }: CustomEventInit<string>) => { focusCard(root, detail); }, { signal });
-  // From the extension: the kernel is gone.
-  host.addEventListener("vibe-lost", ({ detail }: CustomEventInit<string>) => {
-    showLost(root, detail !== "dead" && detail !== "terminating");
-    gate.refresh();
-  }, { signal });
+  heed(host, root, gate, signal);
   if (first === null) {
     model.send({ type: "alive" } satisfies FromPage);
   } else {
@@ -134,6 +128,15 @@ function draw(
     place.release();
     tellCards();
   };
+}
+
+/** Hear the extension: a card is to have the focus, or the kernel is gone. */
+function heed(host: HTMLElement, root: HTMLElement, gate: Gate, signal: AbortSignal): void {
+  host.addEventListener("vibe-focus-card", ({ detail }: CustomEventInit<string>) => { focusCard(root, detail); }, { signal });
+  host.addEventListener("vibe-lost", ({ detail }: CustomEventInit<string>) => {
+    showLost(root, detail !== "dead" && detail !== "terminating");
+    gate.refresh();
+  }, { signal });
 }
 
 /** Give the focus to a card, by the id of its approval, its questions or its review. */
