@@ -480,10 +480,10 @@ class RunCellsTool:
 
     async def run(self, args: RunCellsArgs, context: ToolContext) -> ToolResult:
         cells = await self._cells_to_run(args)
+        skipped = CellChange(note=await self._skipped_note(args))  # first: a run gives cells other numbers
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
         tells = told_outputs(context, sees_images=self._sees_images())
         done = await seen_runs(self._access, done) if tells == "images" else done
-        skipped = CellChange(note=await self._skipped_note(args))
         return runs_result(self._access, done, len(cells), seconds=args.timeout, written=skipped, tells=tells)
 
     async def _skipped_note(self, args: RunCellsArgs) -> str:
