@@ -324,7 +324,8 @@ def test_a_server_is_accepted_by_its_exact_command(shell: Shell) -> None:
     assert unasked.returncode == 2
     assert str(SERVER) in unasked.stdout
     code, written = shell.type("mcp", "accept", "sample", answers={"deny: ": "y"})
-    assert (code, str(SERVER) in written, "%vibe" in written) == (0, True, False), written
+    unwrapped = re.sub(r"\s*\n\s*↳ ", "", written)
+    assert (code, str(SERVER) in unwrapped, "%vibe" in written) == (0, True, False), written
 
     shell.run("ask", "look")
     offered = [tool["function"]["name"] for tool in shell.model.requests[-1].body["tools"]]
