@@ -57,7 +57,7 @@ def test_the_notebook_is_run_up_to_a_cell_in_a_fresh_kernel_after_approval(
 
     assert card.startswith("Verify the notebook")
     assert "repeats what its cells do to files and services" in card
-    assert "Repeats what its cells do to files and services." in json.dumps(session.model.requests[0].body["tools"])
+    assert "Repeats its effects on files and services." in json.dumps(session.model.requests[0].body["tools"])
     assert "print(hidden)" in card
     whole, part = (session.model.requests[n].tool_results[-1] for n in (1, 2))
     assert whole.startswith("differs: 5 cells ran from the top in a fresh kernel, ")

@@ -19,6 +19,7 @@ from jupyter_client.connect import write_connection_file
 from tests.app.conftest import CONFIG
 from tests.kernel.fork_server import CLIENT, kernel_command
 from tests.kernel.matrix import ROOT
+from tests.patience import patient
 from vibe_jupyter.session.journal import FILE_NAME as JOURNAL
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ModelRequest, Reply, ScriptedModel, answer, call, say
@@ -29,7 +30,7 @@ LATEST = 1.0
 """Seconds of a run in which the kernel is killed."""
 GONE_WITHIN = 10.0
 """Seconds until no child is left."""
-READY_WITHIN = 60.0
+READY_WITHIN = patient(60.0)
 FILE = "kept.txt"
 OLD, NEW = "old\n" * 500, "new\n" * 5_000
 COMMAND = "sleep 300 & setsid env -i sleep 300 & ((env -i sleep 300 &) &); (trap '' TERM; sleep 300) & wait"
@@ -99,6 +100,7 @@ class Kernels:
         client = BlockingKernelClient(connection_file=connection)
         client.load_connection_file()
         client.start_channels()
+        client.hb_channel.time_to_dead = READY_WITHIN  # a second is too short for a kernel that still starts
         client.wait_for_ready(timeout=READY_WITHIN)
         return int(run_cell(client, "print(__import__('os').getpid())")), client
 

@@ -564,7 +564,7 @@ COMMANDS: Final = (
     ),
     VibeCommand(
         "verify",
-        (("%vibe verify [CELL]", "run the notebook in a fresh kernel: which cells differ"),),
+        (("%vibe verify [CELL]", "run the notebook in a fresh kernel, effects included: which cells differ"),),
         _verify_notebook,
         following=("CELL",),
         complete=_no_words,

@@ -34,8 +34,9 @@ class FileStyle(NamedTuple):
         """
         text = raw.decode("utf-8", "replace")
         found = _INDENT.match(text)
-        cells = [cell for cell in notebook.get("cells", ()) if isinstance(cell, dict)]
-        sources = [cast("dict[str, Any]", cell).get("source") for cell in cells]
+        found_cells = cast("list[object]", notebook.get("cells", []))
+        cells = [cast("dict[str, Any]", cell) for cell in found_cells if isinstance(cell, dict)]
+        sources = [cell.get("source") for cell in cells]
         return cls(
             indent=found[1] if found else None if "\n" not in text.strip() else " ",
             is_ascii=raw.isascii() and _ESCAPE.search(raw) is not None,
@@ -46,8 +47,8 @@ class FileStyle(NamedTuple):
 
     def text(self, notebook: dict[str, Any]) -> str:
         """Return the notebook, as nbformat has it in memory, as JSON of this style."""
-        written: Any = copy.deepcopy(notebook)
-        written = strip_transient(split_lines(written) if self.splits_lines else written)
+        copied = copy.deepcopy(notebook)
+        written = cast("dict[str, Any]", strip_transient(split_lines(copied) if self.splits_lines else copied))
         # Not nbformat.writes: what isn't in its schema would be logged as an error, and is kept as it was found.
         text = json.dumps(
             written,

@@ -83,8 +83,8 @@ class VerifyNotebookTool:
 
     name = "verify_notebook"
     description = (
-        "Run the notebook from the top in a fresh kernel: the first error, each differing output. "
-        "Repeats what its cells do to files and services."
+        "Run the notebook from the top in a fresh kernel: first error, differing outputs. "
+        "Repeats its effects on files and services."
     )
     level: Level = "ask"
     arguments = VerifyNotebookArgs
