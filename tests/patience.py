@@ -16,8 +16,10 @@ def _slowness() -> float:
     return (time.process_time() - begin) / _USUAL
 
 
-LOAD: Final = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1), _slowness())
-"""Times as long as elsewhere: by the processes that wait for a processor as the tests begin, or by how slow it is."""
+_PROCESSES: Final = max(os.getloadavg()[0], int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+"""That want a processor: now, or once all tests run."""
+LOAD: Final = max(1.0, _PROCESSES / (os.cpu_count() or 1), _slowness())
+"""Times as long as elsewhere: by the processes for each processor, or by how slow one is."""
 
 
 def patient(seconds: float) -> float:

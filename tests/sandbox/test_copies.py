@@ -13,8 +13,6 @@ from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.sandbox.forked_copy import STALL_SECONDS
 
 pytestmark = pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
-LOOKS = patient(0.75)
-"""Seconds more than a stall lasts until it is seen and ended, on a busy machine."""
 
 HIDES_THREADS = (
     "not all(hasattr(__import__('ctypes').CDLL(path), 'blas_num_threads') for path in {line.split()[-1] "
@@ -108,12 +106,12 @@ def test_code_that_takes_too_long_ends_and_what_it_printed_is_told(kernel: Wire)
     assert kernel.run("print(children())").text == "[]\n"
 
 
-def test_a_copy_that_waits_for_a_lock_nobody_holds_ends_within_two_seconds(kernel: Wire) -> None:
+def test_a_copy_that_waits_for_a_lock_nobody_holds_ends_long_before_its_time_is_over(kernel: Wire) -> None:
     kernel.run("import threading, time; held = threading.Lock(); held.acquire()")
-    code = "began = time.monotonic(); print(explore('held.acquire()', 30)); print(time.monotonic() - began)"
+    code = "began = time.monotonic(); print(explore('held.acquire()', 90)); print(time.monotonic() - began)"
     said, seconds = kernel.run(code).text.splitlines()
     assert said == "NOT EXPLORED: in a copy of the kernel it waited for what is not there"
-    assert float(seconds) < patient(STALL_SECONDS) + LOOKS
+    assert STALL_SECONDS < float(seconds) < 30
 
 
 def test_linear_algebra_in_a_copy_starts_no_thread_that_only_waits(kernel: Wire) -> None:
