@@ -116,4 +116,4 @@ def test_the_model_is_told_when_and_how() -> None:
     words = TodoTool().description
     assert "three steps or more" in words
     assert "exactly one item in_progress" in words
-    assert "only when it is truly done" in words
+    assert "only when truly done" in words

@@ -77,8 +77,8 @@ class BashTool:
 
     name = "bash"
     description = (
-        "Run one shell command in the project folder: git, tests; no input. Use read_file, grep, write_file and "
-        "search_replace instead of cat, find, echo > and sed, for Python run_code."
+        "Run one shell command in the project folder: git, tests; no input. Use read_file, grep, write_file, "
+        "search_replace and run_code instead of cat, find, echo >, sed and python."
     )
     level: Level = "ask"
     arguments = BashArgs

@@ -64,8 +64,8 @@ class TodoTool:
 
     name = "todo"
     description = (
-        "Your list of steps, which the user sees, for three steps or more. Each call replaces it; exactly one item "
-        "in_progress; completed only when it is truly done."
+        "Your to-do list, which the user sees, for three steps or more. Each call replaces it; exactly one item "
+        "in_progress; completed only when truly done."
     )
     level: Level = "always"
     arguments = TodoArgs

@@ -74,8 +74,8 @@ class InspectTool:
 
     name = "inspect"
     description = (
-        "Look at the kernel's variables; runs no code. Lists them with type and shape, or tells what is in those "
-        "named: of frames types, nulls, ranges, first rows."
+        "Look at the kernel's variables; runs no code. Lists all with type and shape, or shows those named: of frames "
+        "types, nulls, ranges, first rows."
     )
     level: Level = "always"
     arguments = InspectArgs
