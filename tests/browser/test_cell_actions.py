@@ -43,9 +43,9 @@ def prompt(model: ScriptedModel) -> str:
 
 
 def answered(lab: Lab, position: int, text: str) -> None:
-    """Wait for the end of the run of a cell."""
-    expect(lab.output(position).get_by_text(text)).to_be_visible()
+    """Wait for the end of the run of a cell: until then a live view may stand beside the kept one."""
     lab.wait_for_count_above(position, None)
+    expect(lab.output(position).get_by_text(text)).to_be_visible()
 
 
 def test_an_error_is_fixed_with_one_click_and_the_conversation_goes_on_below_it(lab: Lab, model: ScriptedModel) -> None:

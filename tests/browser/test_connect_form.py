@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, expect
 from tests.browser.conftest import VIEWPORT
 from tests.browser.lab import Lab
 from tests.browser.ready import wait_until
+from tests.browser.slow_page import slow_page
 from tests.browser.test_accessibility import looked
 from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, call, say, status
@@ -67,6 +68,16 @@ def theme(request: pytest.FixtureRequest, book: Lab) -> Iterator[str]:
 
 def form(lab: Lab, position: int) -> Locator:
     return lab.output(position).get_by_role("group", name="Connect a model")
+
+
+@pytest.mark.requirement("ui.stream.slow-page")
+def test_a_form_whose_script_takes_long_to_load_shows_and_can_be_cancelled(book: Lab) -> None:
+    shown = form(book, SET_UP)
+    with slow_page(book):
+        book.run(SET_UP)
+        expect(shown.get_by_role("button", name="Cancel")).to_be_visible()
+    shown.get_by_role("button", name="Cancel").click()
+    book.wait_for_count_above(SET_UP, None)
 
 
 def kept(lab: Lab, home: Path) -> str:

@@ -10,6 +10,7 @@ from tests.browser.arming import armed, press
 from tests.browser.contrasts import CONTRASTS
 from tests.browser.lab import Lab
 from tests.browser.sample import GROWING, PARTS, TABLE, foot, step
+from tests.browser.slow_page import slow_page
 from vibe_jupyter.ui import status_line
 
 pytestmark = pytest.mark.browser
@@ -60,6 +61,17 @@ def view(lab: Lab) -> Locator:
     root.locator(".vibe-foot").wait_for()
     lab.wait_until_idle()
     return root
+
+
+@pytest.mark.requirement("ui.stream.slow-page")
+def test_a_view_whose_script_takes_long_to_load_hears_the_kernel_and_is_heard(lab: Lab) -> None:
+    lab.open_again(KERNEL, "print(json.dumps(heard))", "")
+    root = lab.output(0).locator(".vibe-run")
+    with slow_page(lab):
+        lab.run(0)
+        root.locator(".vibe-foot").wait_for()
+    root.get_by_role("button", name="Stop").click()
+    assert [one["type"] for one in heard(lab)] == ["interrupt"]
 
 
 def heard(lab: Lab, at_least: int = 1) -> list[dict[str, object]]:

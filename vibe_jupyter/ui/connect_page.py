@@ -19,7 +19,7 @@ from IPython.display import (
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol.messages import Value
-from vibe_jupyter.ui.page import RunWidget, bundle_of, discard_view, widget_class
+from vibe_jupyter.ui.page import RunWidget, bundle_of, discard_view, make_view, widget_class
 
 CONNECT_FORM: Final = "connect-form.js"
 ALIVE_WITHIN: Final = 3.0
@@ -162,7 +162,7 @@ class FormPage:
 
     def open(self, words: str) -> None:
         """Show it; `words` stand where no widget is drawn. Main thread."""
-        view = self._view = widget_class(CONNECT_FORM)()
+        view = self._view = make_view(CONNECT_FORM)
         view.on_msg(self._take_message)
         bundle, metadata = bundle_of(view)
         display({**bundle, "text/plain": words}, metadata=metadata, raw=True, display_id=self._display_id)

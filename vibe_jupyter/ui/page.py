@@ -419,10 +419,10 @@ def can_show() -> bool:
     return True
 
 
-def make_view() -> RunWidget:
-    """A new view, not shown yet. Main thread."""
+def make_view(bundle: str = RUN_VIEW) -> RunWidget:
+    """A new widget that a bundle draws, not shown yet. It knows its own id. Main thread."""
     view_id = secrets.token_hex(16)
-    return widget_class(RUN_VIEW)(model_id=view_id, view_id=view_id)
+    return widget_class(bundle)(model_id=view_id, view_id=view_id)
 
 
 def bundle_of(view: RunWidget) -> tuple[dict[str, Any], dict[str, Any]]:

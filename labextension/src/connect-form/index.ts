@@ -4,6 +4,7 @@ import type { RenderProps } from "@anywidget/types";
 import styles from "../../style/connect-form.css";
 import type { FromForm, ToForm } from "../contract";
 import { FocusKeeper } from "../run-view/focus";
+import { hearAnyway } from "../run-view/hearing";
 import { ConnectForm } from "./form";
 
 type Props = Pick<RenderProps, "model" | "el">;
@@ -69,6 +70,7 @@ function render({ model, el }: Props): () => void {
     tellCards();
   }, { signal: gone.signal });
   model.send({ type: "alive" });
+  void hearAnyway(model, () => { model.send({ type: "alive" }); });
   return () => {
     model.off("msg:custom", receive);
     gone.abort();

@@ -16,6 +16,7 @@ import styles from "../../style/run-view.css";
 import { FocusKeeper, focusFoot, focusedIn, tellCards } from "./focus";
 import { FullEditorOpener } from "./full-editor";
 import { Gate } from "./gate";
+import { hearAnyway } from "./hearing";
 import { showLost } from "./lost";
 import type { Command, FromPage, ToPage, ViewSnapshot } from "../contract";
 import { Place } from "./place";
@@ -49,6 +50,7 @@ function initialize({ model }: { model: Model }): () => void {
   gone.signal.addEventListener("abort", () => { model.off("msg:custom", listen); });
   model.send({ type: "loaded" } satisfies FromPage);
   places.look();
+  void hearAnyway(model, () => { model.send({ type: "alive" } satisfies FromPage); });
   return () => { gone.abort(); };
 }
 

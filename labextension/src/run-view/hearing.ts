@@ -1,0 +1,37 @@
+import type { AnyModel } from "@anywidget/types";
+
+/** What ipywidgets' model of a widget has, which anywidget hides. */
+interface HostModel {
+  comm?: { on_msg: (receive: (message: unknown) => Promise<void>) => void };
+  _handle_comm_msg?: (message: unknown) => Promise<void>;
+}
+
+const NOTHING = { content: { data: { method: "" } } };
+
+/**
+ * Hear the kernel also where anywidget (seen in 0.11.0) doesn't pass its messages on: it gives up a model whose script
+ * took two seconds to load, as it does in a busy page. They are then taken past it.
+ *
+ * @param again asks the kernel for what was missed.
+ */
+export async function hearAnyway(model: AnyModel, again: () => void): Promise<void> {
+  const host = await modelOf(model);
+  if (host === null) {
+    return; // not a front end of ipywidgets
+  }
+  try {
+    await host._handle_comm_msg?.(NOTHING);
+  } catch {
+    const base = Object.getPrototypeOf(Object.getPrototypeOf(host)) as HostModel;
+    host.comm?.on_msg(async (message) => { await base._handle_comm_msg?.call(host, message); });
+    again();
+  }
+}
+
+async function modelOf(model: AnyModel): Promise<HostModel | null> {
+  try {
+    return await model.widget_manager.get_model(model.get("view_id") as string) as unknown as HostModel;
+  } catch {
+    return null;
+  }
+}
