@@ -159,7 +159,7 @@ def test_every_command_of_the_program_imports_nothing_from_the_folder(tmp_path: 
         ended = subprocess.run(
             program,
             cwd=folder,
-            env={**os.environ, "VIBE_HOME": str(home)},
+            env={**os.environ, "VIBE_HOME": str(home), "PYTHONPATH": ""},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

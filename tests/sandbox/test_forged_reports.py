@@ -120,7 +120,8 @@ def asked(session: Session, code: str) -> tuple[str, str]:
 
 def spoken(text: str) -> str:
     """What a text says in the product's voice: neither code nor output, and nothing in quotes."""
-    plain = html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<pre.*?</pre>", " ", text, flags=re.DOTALL)))
+    unmarked = re.sub(r"</?span[^>]*>", "", re.sub(r"<pre.*?</pre>", " ", text, flags=re.DOTALL))
+    plain = html.unescape(re.sub(r"<[^>]+>", " ", unmarked))
     return re.sub(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"", "''", plain)
 
 

@@ -134,7 +134,8 @@ def _tightening_settings(layer: SettingNode, below: SettingNode) -> Iterator[tup
 
 
 def _tighter_tool(tool: SettingNode, below: SettingNode) -> SettingNode:
-    kept = {key: tool.table[key] for key in ("denylist", "sensitive_patterns") if key in tool.table}
+    lists = ((key, tool.table.get(key)) for key in ("denylist", "sensitive_patterns"))
+    kept = {key: node for key, node in lists if node is not None and node.value != []}  # an empty one adds nothing
     outside = tool.table.get("outside_workdir")
     if outside is not None and outside.value == "deny":
         kept["outside_workdir"] = outside
