@@ -12,9 +12,6 @@ from typing import Final
 import pytest
 
 REASONS: Final[dict[str, str]] = {
-    r"tests/browser/test_bridge\.py::test_an_approval_that_waits_survives_a_reload_and_the_whole_run_is_kept": (
-        "seen once above a load of 15: the reloaded page did not show the card within 30 s; cause unknown"
-    ),
     r"tests/mcp/.*": (
         "seen in two of four runs at a load of 8: a socket that asyncio connected and nobody closed is blamed on "
         "a test that runs later; which test leaves it is unknown"
