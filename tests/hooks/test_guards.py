@@ -220,6 +220,7 @@ def test_the_gateway_holds_models_hooks_and_restrictions(tmp_path: Path) -> None
         home = tmp_path / "work" / "home"
         text = (home / "config.toml").read_text(encoding="utf-8")
         (home / "hooks.toml").write_text(DENY, encoding="utf-8")
+        gateway.server.agents._read_at = 0.0  # pyright: ignore[reportPrivateUsage] - the second for which they hold
         gateway.will(call("bash", command="echo hi > made.txt"), say("Done."))
         body = gateway.chat("go").json()
         assert "choices" in body, body
@@ -228,7 +229,7 @@ def test_the_gateway_holds_models_hooks_and_restrictions(tmp_path: Path) -> None
         assert "no shell here" in told
         (home / "hooks.toml").unlink()
         (home / "config.toml").write_text(f'allowed_models = ["other*"]\n{text}', encoding="utf-8")
-        gateway.server.agents._read_at = 0.0  # pyright: ignore[reportPrivateUsage] - the second for which they hold
+        gateway.server.agents._read_at = 0.0  # pyright: ignore[reportPrivateUsage]
         refused = gateway.chat("go", model="scripted")
         assert refused.status_code == 404
         assert "The settings do not allow the model" in refused.text
