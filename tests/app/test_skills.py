@@ -104,7 +104,7 @@ def test_the_system_prompt_lists_name_description_and_path_and_says_to_load_a_sk
     ask(places.session)
     said = system(places.session)
     assert f'<skills path="{places.user}/code-review/SKILL.md">\ncode-review: Does code-review.\n</skills>' in said
-    assert "Skills: load the one that fits a task before you begin" in said
+    assert "Skills: where one fits, load it with skill before you begin" in said
     assert "skill" in offered(places.session)
     places.add(places.user, "test-it")
     ask(places.session)

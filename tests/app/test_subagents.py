@@ -151,14 +151,14 @@ def test_the_prompt_of_a_subagent_names_no_tool_and_offers_nothing_that_it_does_
     session.run("%vibe --yes=task,run_code,bash go")
 
     own = str(session.model.requests[0].messages[0]["content"])
-    assert all(words in own for words in ("Plan with todo", "Sub-agents for task:", "Skills: load the one that fits"))
+    assert all(words in own for words in ("Plan with todo", "Sub-agents for task:", "Skills: where one fits"))
     for request in cast.of_subagents:
         said = str(request.messages[0]["content"])
         foreign = tools(session.model.requests[0]) - tools(request)
         named = {name for name in foreign if re.search(rf"\b{name}\b", said)} - {"task", "bash"}
         assert named == set()  # "the task below" and "default shell: bash" are no tools
         assert "Sub-agents for task" not in said
-        assert "Skills: load the one that fits" not in said
+        assert "Skills: where one fits" not in said
     explore, coder = sorted((str(one.messages[0]["content"]) for one in cast.of_subagents), key=lambda s: "coder" in s)
     assert "Run unasked: what only reads.\n" in explore
     assert "Run unasked: what only reads and run_code.\n" in coder

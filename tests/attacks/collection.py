@@ -63,7 +63,7 @@ def _beyond_sample(items: list[pytest.Item]) -> list[pytest.Item]:
     by_test: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         marker = item.get_closest_marker("attack")
-        # One of the matrix would be chosen and then left out, and none of the test run.
+        # The matrix is left out later: if its attempt were the chosen one, no attempt of the test would run.
         if marker and not marker.kwargs.get("always") and item.get_closest_marker("matrix") is None:
             by_test[item.nodeid.partition("[")[0]].append(item)
     left_out: list[pytest.Item] = []

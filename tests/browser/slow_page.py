@@ -14,7 +14,7 @@ _END = "() => { AbortSignal.timeout = window.ordinary; }"
 
 @contextmanager
 def slow_page(lab: Lab) -> Iterator[None]:
-    """Have the 2 s that anywidget gives a script be over before it has loaded; what it complains of is expected."""
+    """Let the 2 s that anywidget grants a script run out before it has loaded. Its complaint is expected."""
     lab.page.evaluate(_BEGIN)
     try:
         yield

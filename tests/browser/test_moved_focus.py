@@ -24,7 +24,8 @@ WATCH = """card => {
     window.hostile?.abort();
     window.hostile = new AbortController();
     const options = { capture: true, signal: window.hostile.signal };
-    card.addEventListener("focusin", () => { window.stolen = performance.now(); }, options);
+    // When the event was made: the view hears it later than that, and before a listener of the card does.
+    card.addEventListener("focusin", ({ timeStamp }) => { window.stolen = timeStamp; }, options);
     window.addEventListener("keydown", ({ key, timeStamp }) => {
         if (key === "Enter" || key === " ") window.pressed = timeStamp;
     }, options);

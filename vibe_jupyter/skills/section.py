@@ -12,7 +12,7 @@ ANY_NAME: Final = "NAME"
 """Stands for the name of each skill in the path of several."""
 FILES_SHOWN: Final = 20
 """Files of a skill that are named when it is loaded."""
-_INTRODUCTION: Final = "Skills: load the one that fits a task before you begin, and follow it."
+_INTRODUCTION: Final = "Skills: where one fits, load it with skill before you begin, and follow it."
 
 
 def skills_section(skills: Sequence[Skill]) -> str:

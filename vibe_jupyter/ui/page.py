@@ -420,7 +420,11 @@ def can_show() -> bool:
 
 
 def make_view(bundle: str = RUN_VIEW) -> RunWidget:
-    """A new widget that a bundle draws, not shown yet. It knows its own id. Main thread."""
+    """Make a widget, which is not shown yet. Main thread.
+
+    Args:
+        bundle: what draws it, by its name in `STATIC`.
+    """
     view_id = secrets.token_hex(16)
     return widget_class(bundle)(model_id=view_id, view_id=view_id)
 

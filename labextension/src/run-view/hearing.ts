@@ -1,6 +1,6 @@
 import type { AnyModel } from "@anywidget/types";
 
-/** What ipywidgets' model of a widget has, which anywidget hides. */
+/** The parts of an ipywidgets model that anywidget hides. */
 interface HostModel {
   comm?: { on_msg: (receive: (message: unknown) => Promise<void>) => void };
   _handle_comm_msg?: (message: unknown) => Promise<void>;
@@ -9,10 +9,10 @@ interface HostModel {
 const NOTHING = { content: { data: { method: "" } } };
 
 /**
- * Hear the kernel also where anywidget (seen in 0.11.0) doesn't pass its messages on: it gives up a model whose script
- * took two seconds to load, as it does in a busy page. They are then taken past it.
+ * Keep hearing the kernel in a busy page. anywidget (0.11.0) gives up a model whose script took two seconds to load and
+ * drops every later message to it; those messages then go straight to the model.
  *
- * @param again asks the kernel for what was missed.
+ * @param again asks the kernel for the messages that were dropped.
  */
 export async function hearAnyway(model: AnyModel, again: () => void): Promise<void> {
   const host = await modelOf(model);
