@@ -220,12 +220,18 @@ class CodeExploration:
         def fork() -> tuple[ForkedCopy, NameCheck]:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            return ForkedCopy(work, confinement), NameCheck(code, frozenset(self._shell.user_ns))
+            names = NameCheck(code, frozenset(self._shell.user_ns))
+            return ForkedCopy(work, confinement), names
 
+        forked = asyncio.ensure_future(self._main_thread.call(fork, raises=False))
         try:
-            copy, names = await self._main_thread.call(fork, raises=False)
+            copy, names = await asyncio.shield(forked)
         except NotebookError as error:
             raise ToolError(f"Not run to its end: {error}") from error
+        except asyncio.CancelledError:
+            # The main thread may have forked already, or be about to: nobody else would end that copy.
+            forked.add_done_callback(_end_unheard)
+            raise
         return await copy.report(), names
 
     def _run_in_copy(self, execute: Callable[[CodeRunner], CodeRun], confined: Confined) -> ReportedRun:
@@ -269,6 +275,11 @@ class CodeExploration:
         except ValidationError:  # the code wrote into the report
             return NotExplored(_ENDINGS["died"], is_harmful=True)
         return checked_run(ran, names, report.cpu_seconds, schema_only=schema_only)
+
+
+def _end_unheard(forked: "asyncio.Future[tuple[ForkedCopy, NameCheck]]") -> None:
+    if not forked.cancelled() and forked.exception() is None:
+        forked.result()[0].end()
 
 
 def _read(data: bytes) -> ReportedRun:
