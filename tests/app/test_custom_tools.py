@@ -273,6 +273,64 @@ class CountWords(BaseTool[CountArgs, CountResult, BaseToolConfig, CountState]):
         yield ToolStreamEvent(tool_name="count_words", message="counting", tool_call_id=ctx.tool_call_id)
         yield CountResult(count=len(args.words), calls=self.state.calls, thread=threading.current_thread().name)
 """
+DISPLAYED_CLASS = """
+from collections.abc import AsyncGenerator
+
+from pydantic import BaseModel
+from vibe.core.tools.base import (
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    ToolError,
+    ToolPermission,
+)
+from vibe.core.tools.ui import ToolCallDisplay, ToolResultDisplay, ToolUIData
+from vibe.core.types import ToolCallEvent, ToolResultEvent, ToolStreamEvent
+
+
+class SurveyArgs(BaseModel):
+    task: str
+    agent: str = "explore"
+
+
+class SurveyResult(BaseModel):
+    response: str
+    turns_used: int
+    completed: bool
+
+
+class SurveyToolConfig(BaseToolConfig):
+    permission: ToolPermission = ToolPermission.ASK
+    turns: int = 2
+
+
+class Survey(
+    BaseTool[SurveyArgs, SurveyResult, SurveyToolConfig, BaseToolState],
+    ToolUIData[SurveyArgs, SurveyResult],
+):
+    \"\"\"Surveys cars.\"\"\"
+
+    @classmethod
+    def get_call_display(cls, event: ToolCallEvent) -> ToolCallDisplay:
+        args = event.args
+        if isinstance(args, SurveyArgs):
+            return ToolCallDisplay(summary=f"Running {args.agent} agent: {args.task}")
+        return ToolCallDisplay(summary="Running subagent")
+
+    @classmethod
+    def get_result_display(cls, event: ToolResultEvent) -> ToolResultDisplay:
+        return ToolResultDisplay(success=True, message="Agent completed")
+
+    @classmethod
+    def get_status_text(cls) -> str:
+        return "Running subagent"
+
+    async def run(
+        self, args: SurveyArgs, ctx: InvokeContext | None = None
+    ) -> AsyncGenerator[ToolStreamEvent | SurveyResult, None]:
+        yield {"response": args.task, "turns_used": self.config.turns, "completed": True}
+"""
 FUNCTION_FILE = '''
 import threading
 import vibe_jupyter
@@ -338,6 +396,15 @@ def test_a_class_as_the_releases_write_it_keeps_its_state_for_a_conversation_and
         if calls == 2:
             kernel.run("%vibe reset")
     assert offered(kernel)["count_words"]["parameters"]["required"] == ["words"]
+
+
+@pytest.mark.requirement("tools.base.custom.display")
+def test_a_class_with_texts_for_another_front_end_is_a_tool(kernel: Session, folder_of_tools: Path) -> None:
+    (folder_of_tools / "survey.py").write_text(DISPLAYED_CLASS, encoding="utf-8")
+    told = json.loads(use(kernel, "survey", task="Count the cars."))
+    assert told == {"response": "Count the cars.", "turns_used": 2, "completed": True}
+    function = offered(kernel)["survey"]
+    assert (function["description"], list(function["parameters"]["properties"])) == ("Surveys cars.", ["task", "agent"])
 
 
 def test_a_function_in_a_file_runs_beside_the_main_thread(kernel: Session, folder_of_tools: Path) -> None:

@@ -253,6 +253,41 @@ def test_a_readme_is_loaded_where_that_is_set(session: Session) -> None:
         (session.folder / "README.md").unlink()
 
 
+PRINTED = """
+[project_context]
+max_chars = 40000
+default_commit_count = 5
+max_doc_bytes = 32768
+truncation_buffer = 1000
+max_depth = 3
+max_files = 1000
+max_dirs_per_level = 20
+timeout_seconds = 2.0
+"""
+
+
+@pytest.mark.requirement("project-context.bounds.effect")
+@pytest.mark.parametrize(
+    ("table", "shown"),
+    [
+        (PRINTED, {"tree", "readme"}),
+        ("[project_context]\nmax_depth = 4\n", {"tree"}),
+        ("[project_context]\nmax_doc_bytes = 100\n", {"readme"}),
+        (f"{PRINTED}tree = false\nreadme = false\n", set[str]()),
+        ("[project_context]\ndefault_commit_count = 2\ntimeout_seconds = 1.0\n", set[str]()),
+    ],
+)
+def test_a_bound_that_is_set_shows_what_it_bounds(session: Session, table: str, shown: set[str]) -> None:
+    with (
+        file(session.folder / "README.md", "Cars."),
+        file(session.folder / "survey" / "cars.csv", "name\n"),
+        settings(session, tables=table),
+    ):
+        said = first_prompt(session)
+    texts = {"tree": "survey/\n  cars.csv", "readme": "<readme>\nCars."}
+    assert {name for name, text in texts.items() if text in said} == shown
+
+
 @pytest.mark.requirement("project-context.docs.limit")
 def test_documents_are_cut_at_a_number_of_bytes(session: Session) -> None:
     assert ProjectContext().max_doc_bytes == 32_768

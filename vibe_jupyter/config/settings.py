@@ -154,12 +154,16 @@ class ToolEntry(LazyModel):
         return self.model_extra or {}
 
 
+_TREE_BOUNDS: Final = frozenset({"max_chars", "truncation_buffer", "max_depth", "max_files", "max_dirs_per_level"})
+
+
 class ProjectContext(Entry):
     """Bounds of what is shown."""
 
-    tree: bool = False
-    """Whether the folder's tree is shown; what the kernel holds is reported anyway."""
-    readme: bool = False
+    tree: bool | None = None
+    """Whether the folder's tree is shown; None where setting one of its bounds decides."""
+    readme: bool | None = None
+    """Whether the README is loaded; None where setting its bound decides."""
     max_chars: int = Field(default=40_000, ge=0)
     """Of the tree, with what is said of its cut."""
     truncation_buffer: int = Field(default=1_000, ge=0)
@@ -171,6 +175,16 @@ class ProjectContext(Entry):
     default_commit_count: int = Field(default=5, ge=0)
     timeout_seconds: float = Field(default=2.0, gt=0)
     """For each question to git."""
+
+    @property
+    def shows_tree(self) -> bool:
+        """Return `tree`, or whether a bound of the tree is set: files of Mistral Vibe have no switch for it."""
+        return not _TREE_BOUNDS.isdisjoint(self.model_fields_set) if self.tree is None else self.tree
+
+    @property
+    def shows_readme(self) -> bool:
+        """Return `readme`, or whether its bound is set."""
+        return "max_doc_bytes" in self.model_fields_set if self.readme is None else self.readme
 
 
 class SessionLogging(Entry):

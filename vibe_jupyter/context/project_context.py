@@ -47,7 +47,7 @@ class ProjectQuery(NamedTuple):
     def wants_tree(self) -> bool:
         """Whether the settings or a template of the user's own ask for the tree."""
         template = self.prompts.utility_prompt("project_context")
-        return self.settings.tree or (not template.is_built_in and "{structure}" in template.text)
+        return self.settings.shows_tree or (not template.is_built_in and "{structure}" in template.text)
 
 
 class ProjectState(NamedTuple):
@@ -72,7 +72,7 @@ async def read_project(query: ProjectQuery, read_git: ReadGit) -> ProjectState:
         return await asyncio.to_thread(_tree, folder, settings) if query.wants_tree else None
 
     async def readme() -> str:
-        return _readme(folder, settings.max_doc_bytes) if settings.readme else ""
+        return _readme(folder, settings.max_doc_bytes) if settings.shows_readme else ""
 
     return ProjectState("", *await asyncio.gather(git, tree(), readme()))
 

@@ -129,6 +129,33 @@ class ToolStreamEvent(BaseModel):
     tool_call_id: str = ""
 
 
+class ToolUIData:
+    """Base of classes that bring texts for Mistral Vibe's own front end. They load; the texts are not used here."""
+
+    def __class_getitem__(cls, models: Any) -> Any:
+        return types.GenericAlias(cls, models)
+
+
+class ToolCallDisplay(BaseModel):
+    """Texts of a call for Mistral Vibe's front end."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ToolResultDisplay(BaseModel):
+    """Texts of a result for Mistral Vibe's front end."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ToolCallEvent(BaseModel):
+    """Argument of `get_call_display`, for annotations."""
+
+
+class ToolResultEvent(BaseModel):
+    """Argument of `get_result_display`, for annotations."""
+
+
 class BaseTool(ABC):  # noqa: B024 - a class of theirs may be abstract; ours wants only `run`
     """Base of tools that are classes. What stands in brackets behind it are its models, in any number."""
 

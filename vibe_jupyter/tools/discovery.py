@@ -43,7 +43,8 @@ _MODULE: Final = "vibe_jupyter_tools_"
 _MISTRAL_VIBE: Final[Mapping[str, tuple[str, ...]]] = {
     "vibe.core.tools.base": ("BaseTool", "BaseToolConfig", "BaseToolState", "InvokeContext", "ToolPermission"),
     "vibe.core.tools.permissions": ("PermissionContext",),
-    "vibe.core.types": ("ToolStreamEvent",),
+    "vibe.core.tools.ui": ("ToolCallDisplay", "ToolResultDisplay", "ToolUIData"),
+    "vibe.core.types": ("ToolCallEvent", "ToolResultEvent", "ToolStreamEvent"),
 }
 """What its users' files import; while they are loaded these names mean ours."""
 
