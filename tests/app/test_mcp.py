@@ -237,7 +237,7 @@ def until_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.requirement("mcp.discovery.failure")
+@pytest.mark.requirement("mcp.discovery.failure", "mcp.discovery.failure-told")
 def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(servers: Servers) -> None:
     session = servers.session
     (servers.accepted("dead") / "die").touch()
@@ -247,6 +247,8 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     assert "not started: dead<" in shown
     assert "no licence found" in shown
     assert servers.offered() == {"mcp__alive__shout", "mcp__alive__secret"}
+    missing = "MCP servers that failed to start, so their tools are missing: dead."
+    assert missing in session.model.requests[-1].messages[-1]["content"]
     listed = session.run("%vibe mcp").text
     assert "dead   failed" in listed
     assert "no licence found" in listed
@@ -263,6 +265,7 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     assert "dead is ready: 2 tools." in session.run("%vibe mcp restart dead").text
     servers.prompt()
     assert "mcp__dead__shout" in servers.offered()
+    assert "failed to start" not in session.model.requests[-1].messages[-1]["content"]
 
 
 @pytest.mark.requirement("mcp.transport.stdio", "mcp.config.prompt")

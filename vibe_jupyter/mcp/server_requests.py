@@ -405,8 +405,7 @@ class McpRunHooks:
         """
         self._requests.take(hook_context)
         self._requests.note = self._note_problem
-        await self._start_servers(hook_context)
-        before: PromptParts = ()
+        before = _missing_servers(await self._start_servers(hook_context))
         for server, uri in dict.fromkeys(self._wanted.resources):
             before = (*before, *await self._fetch_resource(hook_context, server, uri))
         if self._wanted.prompt is None:
@@ -422,7 +421,7 @@ class McpRunHooks:
         if connection is not None:
             connection.note(text)
 
-    async def _start_servers(self, hook_context: HookContext) -> None:
+    async def _start_servers(self, hook_context: HookContext) -> Sequence[ServerConnection]:
         connections = [one for name in self._names if (one := self._servers.get(name)) is not None]
         if waiting := [one for one in connections if one.state == "stopped"]:
             problems = await self._start_as_step(hook_context.call_context, waiting)
@@ -433,6 +432,7 @@ class McpRunHooks:
         for one in connections:
             one.on_change = _bind_connection(self._requests.news.heard, one)
         await self._requests.news.look([one for one in connections if one.state == "ready"])
+        return connections
 
     async def _start_as_step(self, call_context: CallContext, waiting: Sequence[ServerConnection]) -> list[str]:
         """Show what the first request waits for: its tools, and the import of what speaks to servers."""
@@ -505,3 +505,11 @@ class McpRunHooks:
 
 def _bind_connection(heard: Callable[[ServerConnection], None], connection: ServerConnection) -> Callable[[], None]:
     return lambda: heard(connection)
+
+
+def _missing_servers(connections: Sequence[ServerConnection]) -> PromptParts:
+    """Name the servers that don't run, for the model: the system prompt was written before they were started."""
+    missing = [one.server.name for one in connections if one.state != "ready"]
+    if not missing:
+        return ()
+    return (TextPart(text=f"MCP servers that failed to start, so their tools are missing: {', '.join(missing)}."),)
