@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 from typing import Any
 
 import pytest
 
 from tests.app.conftest import Session
+from tests.tiers import further
 from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -48,6 +50,31 @@ def test_memory_is_offered_when_something_is_remembered_or_the_prompt_asks_for_i
     offers = [{tool["function"]["name"] for tool in request.body["tools"]} for request in session.model.requests[1:]]
     assert all("memory" in names for names in offers)
     assert len(offers) == 4
+
+
+@pytest.mark.requirement("tools.memory.offer.words")
+@pytest.mark.parametrize(
+    ("prompt", "is_offered"),
+    [
+        ("Note for later: prices are in euro.", True),
+        ("Please keep in mind that I like seaborn.", True),
+        further("Behalte bitte: Preise in Euro.", True),
+        further("Notez que les prix sont en euros.", True),
+        further("価格はユーロです。覚えておいて。", True),
+        further("请记住价格是欧元", True),
+        further("Запомни: цены в евро.", True),
+        further("가격은 유로야, 기억해 줘.", True),
+        further("याद रखना, कीमतें यूरो में हैं।", True),
+        ("Plot another column of this notebook by month.", False),
+        further("Welche Merkmale haben Lücken?", False),
+    ],
+)
+def test_memory_is_offered_for_words_that_ask_for_it(session: Session, prompt: str, is_offered: bool) -> None:
+    shutil.rmtree(session.folder / "vibe" / "memory", ignore_errors=True)
+    session.model.will_reply(say("Hello."))
+    session.run(f"%vibe {prompt}")
+    names = {tool["function"]["name"] for tool in session.model.requests[-1].body["tools"]}
+    assert ("memory" in names) is is_offered
 
 
 MADE = """
