@@ -318,6 +318,47 @@ def test_the_time_limit_ends_the_tool_that_runs(
     assert not Path(environment["VIBE_HOME"], "over").exists()
 
 
+FREE = ("--max-price", "0")
+
+
+@pytest.mark.requirement("tools.files.names.undecodable")
+@pytest.mark.parametrize("output", ["json", further("streaming"), further("text")])
+def test_a_name_that_is_not_utf_8_is_listed_read_and_printed(
+    environment: dict[str, str], model: ScriptedModel, tmp_path: Path, output: str
+):
+    folder = tmp_path / "work"
+    for name, text in ((b"d\xe9p\xf4t.csv", "name\nAdelie\n"), (b"dos\xe9/\xe9t\xe9.csv", "name\nGentoo\n")):
+        path = Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    shown = ("d\ufffdp\ufffdt.csv", "dos\ufffd/\ufffdt\ufffd.csv")
+    reads = [call("read_file", path=name) for name in shown]
+    model.will_reply(call("grep", pattern="Adelie|Gentoo"), *reads, call("bash", command="ls"), "Done.")
+
+    done = run(
+        environment, "ask", os.fsdecode(b"look at d\xe9p\xf4t.csv"), "--folder", str(folder), "--output", output, *FREE
+    )
+
+    assert done.returncode == 0, done.stderr
+    found, first, second, listed = [one["content"] for one in model.requests[-1].messages if one["role"] == "tool"]
+    assert all(name in found for name in shown)
+    assert ("Adelie" in first, "Gentoo" in second, shown[0] in listed) == (True, True, True)
+    if output == "json":
+        assert shown[0] in json.dumps(json.loads(done.stdout)["messages"], ensure_ascii=False)
+
+
+@pytest.mark.requirement("tools.files.names.undecodable")
+def test_a_name_that_may_be_two_files_is_none_of_them(
+    environment: dict[str, str], model: ScriptedModel, tmp_path: Path
+):
+    for name in (b"d\xe9.csv", b"d\xe8.csv"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("a\n", encoding="utf-8")
+    model.will_reply(call("read_file", path="d\ufffd.csv"), "Done.")
+    done = run(environment, "ask", "look", "--folder", str(tmp_path), *FREE)
+    assert done.returncode == 0, done.stderr
+    assert "does not exist" in model.requests[-1].messages[-1]["content"]
+
+
 def test_a_wrong_word_on_the_command_line_is_said_before_anything_is_sent(
     environment: dict[str, str], model: ScriptedModel
 ):

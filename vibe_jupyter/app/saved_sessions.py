@@ -10,6 +10,7 @@ from vibe_jupyter import config
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.config.settings import SessionLogging
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.shown_names import decodable_name
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import NO_PLACE, Journal, JournalContents, Place, UnkeptJournal, new_folder
@@ -72,7 +73,7 @@ class SavedSessions:
         for fits in (
             [one for one in others if named and one.id == named],
             [one for one in others if place.notebook and one.notebook == place.notebook],
-            [one for one in others if of_folder and place.folder and one.folder == place.folder],
+            [one for one in others if of_folder and place.folder and one.folder == decodable_name(place.folder)],
         ):
             if fits:
                 return fits[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from vibe_jupyter import config
 from vibe_jupyter.app.saved_sessions import gateway_store, session_store
 from vibe_jupyter.commands.sessions import session_table
+from vibe_jupyter.files.shown_names import decodable_name
 from vibe_jupyter.session.export import as_markdown
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.session.store import find_session
@@ -33,7 +34,7 @@ def _list_chosen(chosen: argparse.Namespace) -> int:
         print(readable_text(text) if sys.stdout.isatty() else text, end="")
         return 0
     folder = str(chosen.folder.resolve()) if chosen.folder is not None else None
-    listed = [one for one in known if folder is None or one.folder == folder]
+    listed = [one for one in known if folder is None or one.folder == decodable_name(folder)]
     if chosen.json:
         for one in listed:
             print(json.dumps(one.model_dump(exclude={"name"})))

@@ -12,9 +12,17 @@ from typing import Final
 LONGEST_SHOWN: Final = 80
 """Characters of a name in a sentence."""
 _PLAIN: Final = re.compile(r"[\w./~+%-]+", re.ASCII)
+REPLACED: Final = "\ufffd"
+_UNDECODED: Final = re.compile("[\ud800-\udfff]")
+"""What `os.fsdecode` makes of such a byte, among others."""
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters of Hangul and a pattern of Braille that are drawn as nothing."""
 _ESCAPED: Final = {"'": "\\'", "\\": "\\\\"}
+
+
+def decodable_name(name: str) -> str:
+    """Return the name of a file with U+FFFD for each byte that isn't UTF-8, as it is sent to the model."""
+    return name if name.isascii() else _UNDECODED.sub(REPLACED, name)
 
 
 def shown_name(name: str) -> str:

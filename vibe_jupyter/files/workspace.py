@@ -18,6 +18,7 @@ from typing import BinaryIO, Final, NamedTuple
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import Access, protection_reason, shadowed_module
 from vibe_jupyter.files.real_path import FileId, Kind, OpenFolder, RealPath, real_path
+from vibe_jupyter.files.shown_names import REPLACED, decodable_name
 from vibe_jupyter.near_names import near_names
 
 _NAMES_LIMIT: Final = 2_000
@@ -87,12 +88,16 @@ class Workspace:
         self.root = root.resolve()
 
     def resolve(self, path: str) -> Located:
-        """Where `path` leads; relative paths start at the project folder, ``~`` is the home.
+        """Where `path` leads; relative paths start at the project folder, ``~`` is the home. U+FFFD stands for a byte
+        of a name that isn't UTF-8, since the model and the user see it so; if one name alone fits, that one is meant.
 
         Raises:
             ToolError: the path cannot lead anywhere.
         """
-        return Located(given=path, root=self.root, real=real_path(path, self.root))
+        located = Located(given=path, root=self.root, real=real_path(path, self.root))
+        while REPLACED in path and (meant := self._undecodable_path(located)) is not None:
+            located = located._replace(real=real_path(meant, self.root))
+        return located
 
     def require(self, located: Located, *kinds: Kind) -> None:
         """Refuse what is not there, or not of these kinds, in words that help to find the right path.
@@ -144,6 +149,20 @@ class Workspace:
             raise _not_opened(located, error) from error
         with folder:
             yield folder
+
+    def _undecodable_path(self, located: Located) -> str | None:
+        """The path with its first missing part as the name that isn't UTF-8, if one alone is shown like that part."""
+        folder = located.real.folder
+        if located.kind != "missing" or (folder != self.root and self.root not in folder.parents):
+            return None
+        try:
+            with OpenFolder.holding(located.real) as opened:
+                names = _folder_names(opened)
+        except OSError:
+            return None
+        first, *rest = located.path.relative_to(folder).parts
+        fitting = [name for name in names if name != first and decodable_name(name) == first]
+        return str(folder.joinpath(fitting[0], *rest)) if len(fitting) == 1 else None
 
     def near_paths(self, located: Located) -> str:
         """What else may be meant by a path where nothing is."""

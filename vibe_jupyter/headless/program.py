@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, TextIO
 
+from vibe_jupyter.llm.json_text import repair_surrogates
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
@@ -162,7 +163,7 @@ class RunWriter:
         }
 
     def _write(self, text: str) -> None:
-        self._out.write(f"{text}\n")
+        self._out.write(f"{repair_surrogates(text)}\n")  # such as of a file's name that isn't UTF-8
         self._out.flush()
 
     def _say(self, text: str) -> None:
