@@ -1,20 +1,24 @@
 """What a user decides is what happens."""
 
+import asyncio
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from tests.agent.conftest import Bench, Echo, EchoArguments, one
+from tests.agent.conftest import WAIT, Bench, Echo, EchoArguments, one
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
+from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.files.access import FileAccess
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
+from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     ApprovalResolved,
@@ -25,12 +29,13 @@ from vibe_jupyter.protocol import (
     Resource,
     RunFinished,
     ToolFinished,
+    ToolProgress,
     ToolResult,
     ToolStarted,
 )
 from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import answer, call, say
-from vibe_jupyter.tools.contract import StaticToolset, ToolContext
+from vibe_jupyter.tools.contract import NotExplored, StaticToolset, ToolContext
 from vibe_jupyter.tools.read_file import ReadFileTool
 from vibe_jupyter.tools.search_replace import SearchReplaceTool
 from vibe_jupyter.ui.step import plain_line
@@ -49,6 +54,53 @@ async def test_allow_once_runs_that_call_and_the_next_equal_one_asks_again(bench
     assert requests[0].approval_id != requests[1].approval_id
     assert requests[0].preview.text == "a"
     assert bench.risky.ran == ["a", "a"]
+
+
+class Tried(Echo):
+    """Prints in a try, and again once it is allowed."""
+
+    tried_in = "a sandbox"
+
+    def can_explore(self, args: EchoArguments) -> bool:
+        return True
+
+    async def explore(self, args: EchoArguments, context: ToolContext) -> ToolResult | NotExplored:
+        context.progress("seen in the try\n")
+        context.progress("held back in the try\n")
+        return NotExplored("it writes")
+
+    async def run(self, args: EchoArguments, context: ToolContext) -> ToolResult:
+        context.progress("printed\n")
+        while "printed\n" not in self.seen:
+            await asyncio.sleep(0.001)
+        return ToolResult.text("")
+
+    seen = ""
+
+
+@pytest.mark.requirement("ui.approval.trial.late")
+async def test_what_a_try_printed_last_does_not_come_behind_its_card(bench: Bench) -> None:
+    """Pieces wait between two looks through the variables, the longer the more a look takes."""
+    tool = Tried("risky", "ask")
+    bench.tools, bench.permissions.explore = StaticToolset([tool]), True
+    bench.model.will_reply(call("risky", text="a"), say("Done."))
+
+    def slow_look() -> dict[str, str]:
+        time.sleep(0.02)
+        return {}
+
+    agent = bench.agent()._replace(redactor=Redactor(found=slow_look))
+    run = start_run(agent, bench.conversation, "go", terms=RunTerms())
+    behind_card: list[str] | None = None
+    async with asyncio.timeout(WAIT):
+        async for event in run:
+            if isinstance(event, ApprovalRequested):
+                behind_card = []
+                run.send(approve(event))
+            if isinstance(event, ToolProgress) and behind_card is not None:
+                behind_card.append(event.text)
+                tool.seen += event.text
+    assert behind_card == ["printed\n"]
 
 
 async def test_reading_secrets_weighs_high_and_its_button_says_so(bench: Bench) -> None:

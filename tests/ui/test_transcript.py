@@ -232,6 +232,17 @@ def test_a_running_step_shows_what_was_printed_so_far() -> None:
     assert step.find("pre", class_="vibe-output")[0].text == "line 0\nline 1\nline 2"
 
 
+@pytest.mark.requirement("ui.approval.trial.late")
+@pytest.mark.parametrize("late", [{"text": "printed in the try"}, {"text": "half", "done": 1.0, "total": 2.0}])
+def test_a_card_stays_where_its_call_is_said_to_go_on(late: dict[str, object]) -> None:
+    tried = code_started().model_copy(update={"trial": True})
+    progress = ToolProgress.model_validate({"call_id": "c1", **late})
+    shown = live([STARTED, tried, progress, asked(), progress])
+    assert parse(shown).find("section", class_="vibe-card") != []
+    allowed = live([STARTED, tried, asked(), progress, resolved(), code_started()])
+    assert "printed in the try" not in allowed
+
+
 def test_code_that_the_display_repeats_is_shown_once() -> None:
     display = {"text/x-python": CODE, "text/plain": "1"}
     step = step_of([STARTED, code_started(), code_finished(output="", display=display)])

@@ -259,6 +259,12 @@ class ProgressStreams:
                 self._has_timer = True
                 self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._pass_on_late)
 
+    def drop(self, call_id: str) -> None:
+        """Forget what a call printed and nobody has seen: it has ended, or the try of it has and its card is shown."""
+        with self._lock:
+            if call_id == self._call_id:
+                self._call_id, self._waiting, self._characters = "", [], 0
+
     def _pass_on_late(self) -> None:
         with self._lock:
             self._has_timer = False

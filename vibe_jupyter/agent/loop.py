@@ -25,6 +25,7 @@ from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER
 from vibe_jupyter.protocol import (
     DURABLE_EVENTS,
+    ApprovalRequested,
     AssistantMessage,
     Event,
     FinishReason,
@@ -432,6 +433,8 @@ class AgentLoop:
         """Write a durable event to disk before anyone acts on it, then show it."""
         if isinstance(event, ToolStarted | ToolFinished):
             self._call_status().note(event)
+        if isinstance(event, ApprovalRequested):
+            self._progress.drop(event.call.id)
         kept = self._agent.redactor.event(event)
         if isinstance(kept, DURABLE_EVENTS):
             await self._conversation.record(recorded(kept) if self._agent.schema_only else kept)

@@ -228,9 +228,11 @@ class TranscriptCalls:
         call = self._calls.get(event.call_id)
         if event.waits is not None:
             self._input_waits(event.call_id, event.waits)
-        elif call is not None and event.done is not None:
+        elif call is None or call.began is None:
+            return  # late, of a try: the step would take the place of its card
+        elif event.done is not None:
             self._show_step(call, replace(call.step, progress=CallProgressState(event.done, event.total, event.text)))
-        elif call is not None:
+        else:
             output = (call.step.output + event.text)[-PROGRESS_LIMIT:]
             self._show_step(call, replace(call.step, output=output))
 
