@@ -16,6 +16,7 @@ from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, NotebookPage, open_alone, open_prompt
 from tests.browser.ready import wait_until
 from tests.tiers import further
+from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
 pytestmark = pytest.mark.browser
@@ -282,6 +283,34 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
     assert int(book.outputs(2)[0]["data"]["text/plain"]) != pid
     expect(book.output(PROMPT)).to_contain_text("Again.")
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
+@pytest.mark.matrix  # tests/sandbox/test_exploring_runs.py has it without a page
+@pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
+@pytest.mark.requirement("ui.approval.trial", "ui.footer.waiting")
+def test_a_try_in_the_sandbox_looks_like_one_and_no_clock_runs_while_its_card_waits(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    book = open_alone(lab, model, "import os; os.environ['VIBE_SANDBOX__EXPLORE'] = 'sandbox'")
+    script = "echo $((6 * 7))x; sleep 2; head -c 9 /etc/shadow; exec 3<> /dev/tcp/127.0.0.1/9; true"
+    (lab.server.folder / "look.sh").write_text(script, encoding="utf-8")
+    model.will_reply(call("bash", command="bash look.sh"), say("Denied."))
+    book.run(2, 0, PROMPT)
+    step = book.view.locator(".vibe-step")
+    expect(step).to_contain_text("Trying it in a sandbox")
+    expect(step.locator(".vibe-came")).to_have_text("nothing can change")
+    lab.picture(book.cell(PROMPT), "u1-try")
+    card = book.card("Run a command")
+    expect(card).to_contain_text("needs the network and files outside the project")
+    expect(card.locator(".vibe-why")).not_to_contain_text("/etc")
+    expect(book.view.locator(".vibe-clock")).to_be_visible()
+    expect(book.view.locator(".vibe-clock[data-vibe-clock]")).to_have_count(0)
+    lab.pictures(book.cell(PROMPT), "u1-card")
+    card.get_by_role("button", name="Deny…").click()
+    card.get_by_role("textbox").press("Enter")
+    book.over()
+    expect(book.output(PROMPT)).not_to_contain_text("42x")
+    lab.pictures(book.cell(PROMPT), "u7-waited")
 
 
 @pytest.mark.timeout(240)  # two pages
