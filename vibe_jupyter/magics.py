@@ -263,6 +263,9 @@ def unload_magics(shell: InteractiveShell) -> None:
     if isinstance(loaded, VibeMagics):
         loaded.close()  # refused while a run is active: all stays
         del registry[VibeMagics.__name__]
+        held = cast("list[object]", shell.configurables)
+        if loaded in held:  # IPython's `Magics` puts itself there
+            held.remove(loaded)
         magics = cast("dict[str, dict[str, object]]", shell.magics_manager.magics)  # pyright: ignore[reportUnknownMemberType]
         for kind in ("line", "cell"):
             magics[kind].pop("vibe", None)

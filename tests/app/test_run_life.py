@@ -232,6 +232,14 @@ def test_code_of_a_run_cannot_take_the_extension_away_from_under_it_nor_begin_a_
     assert "Here again." in transcript(session.run("%vibe again"))
 
 
+@pytest.mark.requirement("load.unload.memory")
+def test_nothing_of_the_extension_stays_in_memory_after_it_was_unloaded(session: Session) -> None:
+    counted = "import gc; gc.collect(); print(sum(type(one).__name__ == 'VibeMagics' for one in gc.get_objects()))"
+    session.model.will_reply(say("Hello."))
+    session.run("%%vibe\nhello")
+    assert session.run(f"%reload_ext vibe_jupyter\n{counted}").text == "1\n"
+
+
 def test_code_with_a_prompt_in_it_is_refused_before_it_does_anything(session: Session) -> None:
     code = "done = 1\n%vibe --yes=run_code do it all again"
     session.model.will_reply(call("run_code", code=code, keep=True), call("run_code", cod="1"), say("Understood."))
