@@ -392,14 +392,14 @@ async def test_of_what_was_made_the_latest_lines_are_kept_and_of_plans_the_last(
     at = desk(drawing, window=100_000, served=100_000, result=10)
     at.tools = StaticToolset([Draw(10), TodoTool()])
 
-    async def plan(words: str) -> None:
+    async def write_plan(words: str) -> None:
         todos = [{"content": words, "status": "pending"}]
         at.server.reply = lambda request: "Noted." if request.tool_results else call("todo", todos=todos)
         await at.ask(f"Plan {words}")
         at.server.reply = drawing
 
-    await plan("the old way")
-    await plan("the new way")
+    await write_plan("the old way")
+    await write_plan("the new way")
     for number in range(40):
         await at.ask(f"Draw {number} there")
     await at.compact()
@@ -410,8 +410,9 @@ async def test_of_what_was_made_the_latest_lines_are_kept_and_of_plans_the_last(
     text = carried(at.bench.model.requests[-2])
     made = [int(number) for number in re.findall(r"- Drew Draw_(\d+)_there", text)]
     assert made == list(range(70 - MADE_LINES, 70))
-    assert "the new way" in text
-    assert "the old way" not in text.partition("The list of steps as it was written last:")[2]
+    plan_kept = text.partition("The list of steps as it was written last:")[2]
+    assert "the new way" in plan_kept
+    assert "the old way" not in plan_kept
 
 
 @pytest.mark.requirement("compaction.summary.fallback")
