@@ -344,7 +344,7 @@ async def test_a_card_whose_file_changes_is_shown_again_and_a_yes_counts_for_the
     first, second = shown
     assert "new = 0" not in first.preview.text
     assert " new = 0\n-b = 2\n+b = 3" in second.preview.text
-    assert "changed while this card waited" in second.reason
+    assert "changed meanwhile" in second.reason
     resolved = [event for event in events if isinstance(event, ApprovalResolved)]
     assert [(event.outdated, event.allowed) for event in resolved] == [(True, False), (False, True)]
     assert file.read_text(encoding="utf-8") == "a = 1\nnew = 0\nb = 3\n"

@@ -40,7 +40,7 @@ def test_a_card_below_the_output_says_when_the_cell_is_done_and_continue_goes_on
     wait = f"import os, time\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.01)\n"
     card = leave(lab, model, f"{wait}score = 0.93; print('fitted')")
     expect(lab.output(VIBE)).to_contain_text("It fits in the background.")
-    expect(card).to_contain_text("waits for its turn")
+    expect(card).to_contain_text("is queued")
     expect(lab.output(VIBE)).to_contain_text("Runs in the background")
     go_on.touch()
     expect(lab.output(FIT)).to_contain_text("fitted")

@@ -169,7 +169,7 @@ def test_a_card_shows_the_new_difference_when_its_cell_is_changed_meanwhile(lab:
     lab.cell(2).locator(".cm-line").first.click()
     lab.page.keyboard.press("End")
     lab.page.keyboard.type(" # mine")
-    expect(card).to_contain_text("changed while this card waited")
+    expect(card).to_contain_text("changed meanwhile")
     lab.page.keyboard.type("!")  # the focus stays where it is
     expect(card.locator("textarea")).to_have_value("b = 30")
     card.get_by_role("button", name="Discard edit").click()

@@ -70,7 +70,7 @@ def test_a_cell_runs_behind_the_run_as_the_users_own_and_the_run_goes_on_at_a_cl
     shared_session: Session, page: ClickedPage
 ) -> None:
     cell = leave(page, shared_session, "print('fitted'); score = 0.93")
-    assert "Cell #1 waits for its turn." in str(cell.outputs)
+    assert "Cell #1 is queued." in str(cell.outputs)
     fit = page.cells[0]
     page.until(lambda: bool(fit.status), "the end of the cell")
     assert fit.text == "fitted\n"

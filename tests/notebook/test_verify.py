@@ -64,7 +64,7 @@ def test_the_notebook_is_run_up_to_a_cell_in_a_fresh_kernel_after_approval(
     assert "shows '200', was '300'" in whole
     assert "fails: NameError: name 'hidden' is not defined (no cell binds hidden: it was left by code" in whole
     assert "the same" not in whole
-    assert "had not run before: #1, #3" in whole
+    assert "Not compared, as never run before: #1, #3" in whole
     assert part.startswith("differs: 4 cells ran")
     assert "fails" not in part
     pids = written.read_text(encoding="utf-8").split()
@@ -84,9 +84,10 @@ def test_a_denied_verification_runs_nothing(shared_session: Session, page: Click
     assert not written.exists()
 
 
+@pytest.mark.requirement("ui.words")
 def test_the_command_tells_what_differs_and_asks_nobody(page: ClickedPage) -> None:
     said = page.run(f"%vibe verify {page.cells[1].id}").text
-    assert said.startswith("The notebook: 1 cell shows something else. 2 cells ran from the top in a fresh kernel.")
+    assert said.startswith("The notebook: 1 cell's output differs. 2 cells ran from the top in a fresh kernel.")
     assert "shows '200', was '300'" in said
 
 

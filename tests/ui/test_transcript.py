@@ -173,7 +173,23 @@ def test_thinking_is_a_quiet_step_that_opens_to_the_thoughts() -> None:
     assert [part.kind for part in parts_of(events)] == ["step", "prose", "foot"]
     step = step_of(events)
     assert word(step, "vibe-what") == "Thought"
+    assert word(step, "vibe-came") == "Let me see"
     assert step.find("pre", class_="vibe-output")[0].text == "Let me see"
+
+
+@pytest.mark.requirement("ui.words")
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.9, "Thought"), (3.6, "Thought for 4 s"), (75, "Thought for 1 min 15 s")]
+)
+def test_a_thought_says_how_long_it_took_without_the_time_of_the_answer(seconds: float, said: str) -> None:
+    now = 0.0
+    folded = Transcript(lambda: now)
+    spoken = AssistantMessage(parts=(ReasoningPart(text="Let me see"), TextPart(text="Yes.")), stop_reason="stop")
+    timed = [(0.0, ReasoningDelta("Let me")), (seconds, ReasoningDelta(" see")), (99.0, MessageAdded(message=spoken))]
+    folded.apply(STARTED)
+    for now, event in timed:  # noqa: B007 - the clock's
+        folded.apply(event)
+    assert word(parse(folded.parts()[0].html), "vibe-what") == said
 
 
 def test_thoughts_the_server_keeps_to_itself_leave_no_step() -> None:

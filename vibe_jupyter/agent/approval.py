@@ -59,7 +59,7 @@ D = TypeVar("D", Ask, Deny)
 
 NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
 
-CHANGED_MEANWHILE = "changed while this card waited; shown as it stands now"
+CHANGED_MEANWHILE = "changed meanwhile; this card is up to date"
 """Stands on a card that takes the place of another one."""
 
 

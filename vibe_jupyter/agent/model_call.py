@@ -41,7 +41,7 @@ ESTIMATE_STEP: Final = 4_000
 RE_ASKS: Final = 1
 """How often a turn whose answer was damaged on its way is asked again."""
 ASKED_AGAIN: Final[Mapping[ModelErrorKind, str]] = {
-    "truncated": "The answer was cut off; retrying once.",
+    "truncated": "Connection lost; retrying.",
     "bad_json": "The answer was not valid JSON; retrying once.",
 }
 """The damages after which it is, and what you are shown."""

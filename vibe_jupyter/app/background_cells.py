@@ -78,7 +78,7 @@ class BackgroundJob:
         if not self.is_over:
             began = next((run.began for _, run in self.queued if run.began is not None), None)
             if began is None:
-                return f"{called} {'waits for its' if len(names) == 1 else 'wait for their'} turn."
+                return f"{called} {'is' if len(names) == 1 else 'are'} queued."
             return f"{called}: running for {time_text(time.monotonic() - began)}."
         results = self.results
         ran = [result for result in results if result is not None]

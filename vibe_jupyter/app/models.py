@@ -91,7 +91,7 @@ class ModelChoice:
         model = self.current(name)
         self.chosen = name
         if name == TOUR:
-            return "Model: tour, a script on this machine, not an AI. It shows what a run looks like: %vibe look around"
+            return "Demo model: scripted, runs on this computer. See a run: %vibe look around"
         return f"Model: {model.alias} at {model.server.host}."
 
     def listing(self) -> str:

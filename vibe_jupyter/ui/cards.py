@@ -51,10 +51,7 @@ CODE_GRANT = (
     "without asking again."
 )
 STILL_ASKED = "Files outside the project and protected files are still asked about."
-HIGH_RISK_HINT = (
-    "Enter does nothing on this card: click the red button to run it, or press Space on it. "
-    "What weighs this much can't be allowed in advance."
-)
+HIGH_RISK_HINT = "To run it, click the red button (or press Space on it). Calls like this can't be allowed in advance."
 _DEEDS: Mapping[str, str] = {
     "edit_cell": "cell edits",
     "insert_cell": "new cells",

@@ -7,7 +7,7 @@ the notebook keeps. The same events always give the same bundle.
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from vibe_jupyter.protocol import (
     PLAN_MIME,
@@ -54,6 +54,7 @@ from vibe_jupyter.ui.step import (
     GROUP_LIMIT,
     PROGRESS_LIMIT,
     THOUGHT,
+    WORDS_LIMIT,
     CallProgressState,
     NoticeEntry,
     Step,
@@ -66,7 +67,7 @@ from vibe_jupyter.ui.step import (
     step_html,
 )
 from vibe_jupyter.ui.streaming_text import StreamingText
-from vibe_jupyter.ui.text import readable_text
+from vibe_jupyter.ui.text import one_line, readable_text, seconds_text
 
 CallEvent = (
     ApprovalRequested
@@ -86,7 +87,8 @@ _UNANSWERED = {
 }
 """What stands at the call by who ended the waiting, where it was not the user."""
 
-_THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
+_SHORT_THOUGHT: Final = 1.0
+"""Seconds; the time of a shorter thought is left out."""
 _WRITING_ID = "writing"
 _PLAN_ID = "plan"
 
@@ -319,7 +321,7 @@ class Transcript:
         self._time = RunClock(clock)
         self._sheet = PartList()
         self._entries: list[TranscriptEntry] = []
-        self._speech = AssistantText(self._sheet, self._entries, find_cell)
+        self._speech = AssistantText(self._sheet, self._entries, clock, find_cell)
         self._calls = TranscriptCalls(self._sheet, self._entries, clock, find_cell)
         self.ends = PieceEnds(self._entries)
         """Where the pieces of the kept form end."""
@@ -493,14 +495,23 @@ class Transcript:
         return replace(foot, state="waiting" if waits else "working", words=words)
 
 
+def _thought_headline(seconds: float) -> Headline:
+    took = f"{seconds:.0f} s" if seconds < 60 else seconds_text(seconds)
+    verb = "Thought" if seconds < _SHORT_THOUGHT else f"Thought for {took}"
+    return Headline(verb=verb, doing="Thinking", asking="", target="")
+
+
 class AssistantText:
     """Folds deltas and messages of the model."""
 
-    def __init__(self, sheet: PartList, entries: list[TranscriptEntry], find_cell: FindCell) -> None:
+    def __init__(
+        self, sheet: PartList, entries: list[TranscriptEntry], clock: Callable[[], float], find_cell: FindCell
+    ) -> None:
         self.last = ""
         """The text of the last message."""
         self._sheet = sheet
         self._entries = entries
+        self._clock = clock
         self._find_cell = find_cell
         self._answer: StreamingText | None = None
         """The text that is being written."""
@@ -508,6 +519,8 @@ class AssistantText:
         """What was said of the same answer before a pause."""
         self._thought: StepEntry | None = None
         """The thinking that goes on."""
+        self._thought_for = 0.0
+        """Seconds from its first word to its last."""
 
     def say(self, text: str) -> None:
         """Take a piece of the answer."""
@@ -515,7 +528,9 @@ class AssistantText:
 
     def think(self) -> None:
         """The model thinks; its words are shown when it has done."""
-        self._open_thought()
+        thought, now = self._open_thought(), self._clock()
+        thought.began = now if thought.began is None else thought.began
+        self._thought_for = now - thought.began
 
     def write_call(self, delta: ToolCallDelta) -> None:
         """The model writes a call: a line says so, unless the call will join the line above."""
@@ -564,20 +579,22 @@ class AssistantText:
 
     def _open_thought(self) -> StepEntry:
         if self._thought is None:
-            self._thought = StepEntry(self._sheet.new_id("r"), _THINKING)
+            self._thought = StepEntry(self._sheet.new_id("r"), Step(_thought_headline(0.0), THOUGHT))
             self._entries.append(self._thought)
-            self._sheet.put(self._thought.part_id, "step", step_html(_THINKING))
+            self._sheet.put(self._thought.part_id, "step", step_html(self._thought.step))
         return self._thought
 
     def _end_thought(self, text: str) -> None:
         if text.strip():
             thought = self._open_thought()
-            thought.step = replace(thought.step, outcome="ok", display={"text/plain": text})
+            display, words = {"text/plain": text}, one_line(text, WORDS_LIMIT)
+            headline = _thought_headline(self._thought_for)
+            thought.step = replace(thought.step, headline=headline, outcome="ok", display=display, summary=words)
             self._sheet.put(thought.part_id, "step", step_html(thought.step))
         elif self._thought is not None:
             self._entries.remove(self._thought)
             self._sheet.remove(self._thought.part_id)
-        self._thought = None
+        self._thought, self._thought_for = None, 0.0
 
 
 def _writing_step(name: str) -> Step:

@@ -8,7 +8,7 @@ import type { Command } from "../contract";
 
 const PATIENCE = 1500; // ms from Stop until the kernel itself is interrupted, or the words name the front end's own button
 
-const ENTER_DOES_NOTHING = "Enter does nothing on this card. Press Space on the red button to run it.";
+const ENTER_DOES_NOTHING = "To run it, press Space on the red button.";
 
 /** Where the front end's own keys would get in the way. */
 const takesKeys = 'button, summary, input, textarea, .vibe-card, [data-vibe-scrolls], .vibe-cell, [data-part="foot"]';

@@ -125,7 +125,7 @@ export function serverSection({ servers }: PanelState, does: Actions, words: Tra
   const lines = servers.map((one) => line(
     { title: one.name, below: [one.state, one.why].filter(Boolean).join(": "), dot: dotOf(one) }, ...serverOrders(one, does, words),
   ));
-  const none = part("p", "vibe-panel-note", words.__("None is declared."));
+  const none = part("p", "vibe-panel-note", words.__("No MCP servers yet"));
   return section(words.__("MCP servers"), [add], lines.length === 0 ? none : list(lines));
 }
 

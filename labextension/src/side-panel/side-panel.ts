@@ -165,7 +165,7 @@ export class SidePanel extends Widget {
     if (state === null) {
       return note(this.#kernel.isAtRest ? words.__("Asking the kernel…") : words.__("Waiting for the kernel to be idle…"));
     }
-    const busy = this.#kernel.isAtRest ? [] : note(words.__("The kernel is busy. This is how it stood before."));
+    const busy = this.#kernel.isAtRest ? [] : note(words.__("Updates when the kernel is free"));
     return [
       ...busy,
       ...staleSection(state, this.#does, words),

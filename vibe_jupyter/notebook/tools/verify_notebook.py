@@ -23,9 +23,9 @@ from vibe_jupyter.protocol import SKIP_TAG, WHOLE, Cell, Headline, Level, Previe
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 
 _NOT_COMPARED: Final = (
-    ("not compared", "had not run before"),
-    ("prompt", "not run, since they are prompts"),
-    ("skipped", f"skipped, as their tag {SKIP_TAG} says"),
+    ("not compared", "Not compared, as never run before: {}"),
+    ("prompt", "Skipped: {} with a prompt"),
+    ("skipped", f"Skipped: {{}} with the tag {SKIP_TAG}"),
 )
 """Kinds of cells without a comparison, in words."""
 _NAMED: Final = 30
@@ -145,7 +145,7 @@ class VerifyNotebookTool:
 
 
 def _without_values(verdict: CellVerdict) -> CellVerdict:
-    words = "shows something else" if verdict.kind == "differs" else "an error"
+    words = "its output differs" if verdict.kind == "differs" else "an error"
     return verdict.model_copy(update={"words": words})
 
 
@@ -153,7 +153,7 @@ def verification_summary(verdicts: Sequence[CellVerdict]) -> str:
     """The same in a few words, for the user."""
     differing = sum(one.kind == "differs" for one in verdicts)
     error = next((one for one in verdicts if one.kind == "error"), None)
-    parts = [f"{differing} cell{'s show' if differing != 1 else ' shows'} something else"] if differing else []
+    parts = ["1 cell's output differs" if differing == 1 else f"{differing} cells' outputs differ"] if differing else []
     parts += [f"cell #{error.number} fails"] if error is not None else []
     return ", ".join(parts) or "shows the same from the top"
 
@@ -175,5 +175,5 @@ def verification_lines(verdicts: Sequence[CellVerdict], short: Mapping[str, str]
         numbers = [f"#{one.number}" for one in verdicts if one.kind == kind]
         if numbers:
             more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-            lines.append(f"{words}: {', '.join(numbers[:_NAMED])}{more}")
+            lines.append(words.format(f"{', '.join(numbers[:_NAMED])}{more}"))
     return lines
