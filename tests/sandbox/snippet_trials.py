@@ -8,6 +8,7 @@ import difflib
 import functools
 import io
 import json
+import marshal
 import os
 import pickle
 import re
@@ -75,6 +76,9 @@ class _Writer(pickle.Pickler):
             return str, (repr((list(obj), list(obj.dtypes), obj.index.names, _sums(obj))),)
         if isinstance(obj, pd.Series):
             return str, (repr((obj.name, obj.dtype, _sums(obj))),)
+        if isinstance(obj, types.FunctionType) and obj.__module__ == "__main__":
+            code = obj.__code__.replace(co_filename="", co_firstlineno=1)
+            return str, (repr((marshal.dumps(code), obj.__defaults__)),)
         return NotImplemented
 
 

@@ -15,7 +15,7 @@ from tests.sandbox.snippet_trials import MAY_DIFFER, PLAIN
 from vibe_jupyter.notebook.tools.foresight import SECONDS
 from vibe_jupyter.sandbox.availability import machine_refusal
 
-COUNT = 215
+COUNT = len(PLAIN) + len(MAY_DIFFER)
 MOST_SILENT = 0.1
 """Of the plain snippets, the share of which nothing may be said in time."""
 _REPORT = "__import__('tests.sandbox.snippet_trials', fromlist=['report']).report({code!r})"
