@@ -159,7 +159,7 @@ def test_what_does_not_work_is_asked_again_and_nothing_is_saved_before_it_does(f
     fresh.wire.client.input("")
     cell = fresh.type_in(request, "demo")
     assert "rejected the API key" in cell.text
-    assert "Model: tour" in cell.text
+    assert "Demo model: scripted" in cell.text
 
 
 def test_where_nobody_can_answer_it_says_where_to_write(session: Session) -> None:
@@ -168,7 +168,7 @@ def test_where_nobody_can_answer_it_says_where_to_write(session: Session) -> Non
 
 
 def test_the_tour_needs_no_further_answer(session: Session) -> None:
-    assert "Model: tour" in Asked(session, "%vibe setup", "demo").text
+    assert "Demo model: scripted" in Asked(session, "%vibe setup", "demo").text
     session.run("%vibe model scripted")
 
 
