@@ -235,9 +235,12 @@ def test_code_of_a_run_cannot_take_the_extension_away_from_under_it_nor_begin_a_
 @pytest.mark.requirement("load.unload.memory")
 def test_nothing_of_the_extension_stays_in_memory_after_it_was_unloaded(session: Session) -> None:
     counted = "import gc; gc.collect(); print(sum(type(one).__name__ == 'VibeMagics' for one in gc.get_objects()))"
-    session.model.will_reply(say("Hello."))
-    session.run("%%vibe\nhello")
-    assert session.run(f"%reload_ext vibe_jupyter\n{counted}").text == "1\n"
+    there: list[str] = []
+    for _ in range(3):
+        session.model.will_reply(say("Hello."))
+        session.run("%%vibe\nhello")
+        there.append(session.run(f"%reload_ext vibe_jupyter\n{counted}").text)
+    assert len(set(there)) == 1, there  # a traceback of an earlier cell may hold one
 
 
 def test_code_with_a_prompt_in_it_is_refused_before_it_does_anything(session: Session) -> None:
