@@ -21,9 +21,6 @@ from vibe_jupyter.protocol import (
     Notice,
     RunFinished,
     TextDelta,
-    TextPart,
-    ToolFinished,
-    ToolMessage,
 )
 from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Tokens, answer, call, hold, raw, say
@@ -166,23 +163,6 @@ async def test_time_is_limited_also_while_the_model_says_nothing(bench: Bench) -
     assert finished.reason == "time_limit"
     assert 0.2 <= finished.seconds < WAIT / 2
     assert notices(events)[0].startswith("Stopped: the run has taken 0 s, and the limit of one run is 0 s.")
-    check_history(bench.conversation.history)
-
-
-@pytest.mark.requirement("programmatic.limits.running-tool")
-async def test_the_call_that_runs_when_the_time_is_up_is_ended_and_later_ones_do_not_begin(bench: Bench) -> None:
-    bench.model.will_reply(answer(calls=[call("quiet", text="wait"), call("quiet", text="b")]))
-    events = await ask(bench, TimeLimit(0.2))
-    assert one(events, RunFinished).reason == "time_limit"
-    assert bench.quiet.ran == ["wait"]
-    steps = [(event.outcome, event.summary) for event in events if isinstance(event, ToolFinished)]
-    assert steps == [("interrupted", "ended at the time limit of the run")] * 2
-    results = (message for message in bench.conversation.history if isinstance(message, ToolMessage))
-    told = [part.text for message in results for part in message.parts if isinstance(part, TextPart)]
-    assert told == [
-        "The time of the run was up; this call may have run in part.",
-        "Not run: the time of the run was up before this call started.",
-    ]
     check_history(bench.conversation.history)
 
 

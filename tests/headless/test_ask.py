@@ -23,7 +23,7 @@ from tests.kernel.fork_server import program_command
 from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
-from vibe_jupyter.testing import Call, ScriptedModel, answer, call, say
+from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
 SPEC = {"name": "python3", "display_name": "Python 3"}
 WAIT = patient(60.0)
@@ -276,46 +276,6 @@ def test_limits_of_the_settings_have_exit_codes_of_their_own(
     )
 
     assert (done.returncode, len(model.requests)) == (code, 7 - code), done.stderr
-
-
-WAITS_AGAIN = """
-import os, time
-if os.path.exists('once'):
-    open('begun', 'w').close()
-    time.sleep(600)
-open('once', 'w').close()
-"""
-
-
-@pytest.mark.requirement("programmatic.limits.running-tool")
-@pytest.mark.parametrize(
-    ("command", "made"),
-    [
-        ("ask", call("bash", command="touch begun; sleep 600; touch over")),
-        ("ask", call("run_code", code="import time; open('begun', 'w').close(); time.sleep(600)", keep=True)),
-        ("run", call("run_code", code="open('begun', 'w').close()\nwhile True: pass", keep=True)),
-        further("run", call("bash", command="touch begun; sleep 600; touch over")),
-        further("ask", call("run_code", code="!touch begun; sleep 600", keep=True)),
-        further("run", call("run_cells", cells=["#1"])),
-    ],
-)
-def test_the_time_limit_ends_the_tool_that_runs(
-    environment: dict[str, str], model: ScriptedModel, command: str, made: Call
-):
-    model.will_reply(made)
-    notebook = Path(environment["VIBE_HOME"], "work.ipynb")
-    cells = [nbformat.v4.new_code_cell(WAITS_AGAIN)]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": SPEC}), notebook)
-    limited = {**environment, "VIBE_MAX_SECONDS": "2"}
-
-    where = () if command == "ask" else (str(notebook),)
-    done = run(limited, command, *where, "-p", "go", "--yes", made.name, "--max-price=0")
-
-    assert (done.returncode, len(model.requests)) == (7, 1), done.stderr
-    said = done.stdout + done.stderr
-    assert "the limit of one run is 2 s" in said
-    assert Path(environment["VIBE_HOME"], "begun").exists()
-    assert not Path(environment["VIBE_HOME"], "over").exists()
 
 
 FREE = ("--max-price", "0")

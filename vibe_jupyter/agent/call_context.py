@@ -192,7 +192,6 @@ class CallContext(NamedTuple):
     results: Path | None
     """Folder where results are kept that are too long for the model; None where it has no tool to read them there."""
     cancelled: Callable[[], bool]
-    """Whether the run was interrupted or its time is up."""
     delegate: Callable[[str, str, str], Awaitable[SubagentReport]] | None = None
     """Has a sub-agent work: call, agent, task; None where none may."""
     snapshots: RunSnapshots | None = None
@@ -207,8 +206,6 @@ class CallContext(NamedTuple):
     """Seconds in which the call with this id waited for the user so far."""
     turn: Callable[[], int] = lambda: 0
     """Number of the present request, from 1; 0 where there is none."""
-    is_time_up: Callable[[], bool] = lambda: False
-    """Whether calls are ended because the time of the run is up."""
     stop: Callable[[str], None] = lambda _why: None
     """End the run after the calls of this answer, with a text for the user."""
 

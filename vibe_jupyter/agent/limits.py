@@ -1,9 +1,8 @@
 """Limits of a run: turns, price, tokens, time, denials, and what it has used so far."""
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from vibe_jupyter.agent.middleware import Middleware, RunProgress, StopRun, TurnState, Verdict
 from vibe_jupyter.llm.request import Model
@@ -22,21 +21,10 @@ UNASKED_TOKENS: Final = 10_000_000
 UNASKED_SECONDS: Final = 3_600.0
 """Seconds of one run there."""
 
-LOOK: Final = 0.05
-"""Seconds at least between two looks at the time of a run: it stands still while the user is waited for."""
-
 MAX_EQUAL: Final = 3
 """Denials of one and the same call."""
 MAX_UNATTENDED: Final = 5
 """Denials in a row, of whatever calls, where nobody is there to say yes to one of them."""
-
-
-class LimitExceeded(Exception):
-    """What goes on has used up what the run may use."""
-
-    def __init__(self, stop: StopRun) -> None:
-        super().__init__(stop.notice)
-        self.stop = stop
 
 
 class RunLimit(Middleware):
@@ -147,7 +135,6 @@ class Budget:
         self._began = time.monotonic()
         self._waited = waited
         self._caller = caller
-        self._is_time_up = False
         self._of_subagents = Usage()
         self._cost_of_subagents: float | None = 0.0
         """None where the prices of one of their models are not known."""
@@ -172,38 +159,6 @@ class Budget:
         """Until the time is up; None where there is no limit."""
         limits = [limit.seconds for limit in self._limits if isinstance(limit, TimeLimit) and limit.seconds]
         return max(0.0, min(limits) - self._seconds()) if limits else None
-
-    @property
-    def is_time_up(self) -> bool:
-        """Whether work was ended because the time of this run, or of its caller's, is up; any thread may ask."""
-        return self._is_time_up or (self._caller is not None and self._caller.is_time_up)
-
-    async def within_time(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work, and end it when the time is up.
-
-        Raises:
-            LimitExceeded: the time is up, and the work has ended.
-        """
-        if self.seconds_left is None:
-            await work
-            return
-        task = asyncio.ensure_future(work)
-        try:
-            while not task.done():
-                await asyncio.wait([task], timeout=max(LOOK, self.seconds_left))
-                # The user may have been waited for meanwhile.
-                if not task.done() and (stop := self._out_of_time()) is not None:
-                    self._is_time_up = True
-                    raise LimitExceeded(stop)
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
-        task.result()
-
-    def _out_of_time(self) -> StopRun | None:
-        limits = (limit for limit in self._limits if isinstance(limit, TimeLimit))
-        return next((stop for limit in limits if (stop := limit.exceeded(self.progress)) is not None), None)
 
     def add(self, usage: Usage | None) -> None:
         """Count an answer; None when the server sent no counts."""

@@ -9,14 +9,14 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks, Subagent
 from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, FailedCalls, Presence, ProgressStreams, shown
 from vibe_jupyter.agent.history_keeper import HistoryKeeper
-from vibe_jupyter.agent.limits import Budget, DenialLimit, LimitExceeded
+from vibe_jupyter.agent.limits import Budget, DenialLimit
 from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, Verdicts
-from vibe_jupyter.agent.model_call import ModelCall, StreamingAnswer
+from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.run_ending import HookedEnding
 from vibe_jupyter.agent.told_results import recorded
@@ -134,8 +134,7 @@ class AgentLoop:
             show=self._progress.take,
             redactor=agent.redactor,
             results=conversation.folder,
-            cancelled=lambda: run.interrupted or self._budget.is_time_up,
-            is_time_up=lambda: self._budget.is_time_up,
+            cancelled=lambda: run.interrupted,
             delegate=self._delegate if agent.find_subagent is not None else None,
             snapshots=agent.snapshots,
             newly_lost=agent.newly_lost,
@@ -154,9 +153,7 @@ class AgentLoop:
         self._waited = lambda: run.waited - before
         self._budget = Budget(agent.model, agent.middleware, waited=self._waited, caller=caller)
         self._keeper = HistoryKeeper(agent, conversation, call_context=self._call_context, budget=self._budget)
-        self._chain = MiddlewareChain(
-            agent.middleware, lambda text: self._emit_event(Notice(level="warning", text=text))
-        )
+        self._chain = MiddlewareChain(agent.middleware, lambda text: self._notify("warning", text))
         self._stopped: StopRun | None = None
         """What a middleware said before the turn that is next."""
         self._model_call = ModelCall(
@@ -273,32 +270,23 @@ class AgentLoop:
         size = self._keeper.size()
         await self._emit_event(TurnStarted(turn=self._budget.turns, context=size.share if size.is_known else None))
         try:
-            is_whole = await self._run.guard(self._ask_model()) and await self._answer_turn()
+            if not await self._run.guard(self._ask_model()):
+                return "interrupted"
         except LimitExceeded as enough:
             return await self._stop(enough.stop)
-        if not is_whole:
-            return "interrupted"
-        if self._denials.are_enough:
-            return "refused"
-        if self._ending.stopped is not None:
-            return await self._stop(self._ending.stopped)
-        return await self._after_turn(self._model_call.latest)
-
-    async def _answer_turn(self) -> bool:
-        """Answer the calls of the latest answer; False when an interrupt came meanwhile.
-
-        Raises:
-            LimitExceeded: the time of the run is up, and the call that ran is ended.
-        """
         message = self._model_call.latest
         self._call_context.equal.begin(message.calls)
         answered = 0
         for calls in _together(message.calls):
             rest = message.calls[answered:]
             answered += len(calls)
-            if not await self._run.guard(self._budget.within_time(self._answer_calls(calls, rest))):
-                return False
-        return True
+            if not await self._run.guard(self._answer_calls(calls, rest)):
+                return "interrupted"
+        if self._denials.are_enough:
+            return "refused"
+        if self._ending.stopped is not None:
+            return await self._stop(self._ending.stopped)
+        return await self._after_turn(message)
 
     async def _after_turn(self, message: AssistantMessage) -> FinishReason | None:
         verdicts = await self._chain.after_turn(self._turn_state())
@@ -338,15 +326,18 @@ class AgentLoop:
         if not verdicts.messages:
             return ()
         for message in verdicts.messages:
-            await self._emit_event(Notice(level="info", text=message.notice or message.text))
+            await self._notify("info", message.notice or message.text)
         return _prompt_parts(verdicts.note)
 
     async def _add_notes(self, notes: PromptParts) -> None:
         if notes:
             await self._emit_event(MessageAdded(message=self._agent.redactor.value(UserMessage(parts=notes))))
 
+    async def _notify(self, level: Literal["info", "warning"], text: str) -> None:
+        await self._emit_event(Notice(level=level, text=text))
+
     async def _stop(self, stop: StopRun) -> FinishReason:
-        await self._emit_event(Notice(level=stop.level, text=stop.notice))
+        await self._notify(stop.level, stop.notice)
         return stop.reason
 
     async def _answer_calls(self, calls: Sequence[ToolCall], rest: Sequence[ToolCall]) -> None:
@@ -404,9 +395,7 @@ class AgentLoop:
         except JournalError as failure:
             reason, error = "error", str(failure)
         for call in open_calls(self._conversation.history):
-            for event in self._call_status().closing(
-                call, self._call_context.tools, is_time_up=self._budget.is_time_up
-            ):
+            for event in self._call_status().closing(call, self._call_context.tools):
                 try:
                     await self._emit_event(event)
                 except JournalError as failure:

@@ -5,14 +5,15 @@ wait, they are judged together, which costs little more than one.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.call_context import CallContext
 from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN
-from vibe_jupyter.agent.limits import Budget, LimitExceeded
+from vibe_jupyter.agent.limits import Budget
+from vibe_jupyter.agent.middleware import StopRun
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.errors import ModelError, ModelErrorKind
 from vibe_jupyter.llm.hosted_events import CountsSoFar, HostedCall, HostedCallRequest, HostedFile, HostedSession, Piece
@@ -82,9 +83,19 @@ class StreamingAnswer:
             if (stop := self._budget.stop_aside(used)) is not None:
                 raise LimitExceeded(stop)
 
-    async def within_time(self, work: Coroutine[Any, Any, None]) -> None:
-        """See `Budget.within_time`."""
-        await self._budget.within_time(work)
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the time of the run is up; None where it has no limit."""
+        return self._budget.seconds_left
+
+    def check_limits(self) -> None:
+        """Look whether the run may go on.
+
+        Raises:
+            LimitExceeded: it may not.
+        """
+        if (stop := self._budget.stop_aside(self._used)) is not None:
+            raise LimitExceeded(stop)
 
     def count(self, used: Usage) -> None:
         """The server says what the answer has used so far.
@@ -147,7 +158,20 @@ class ModelCall:
             ModelError: there is none.
             LimitExceeded: a limit was passed while it came.
         """
-        await self._incoming.within_time(self._ask())
+        if self._incoming.seconds_left is None:
+            await self._ask()
+            return
+        asking = asyncio.ensure_future(self._ask())
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=self._incoming.seconds_left)
+                if not asking.done():
+                    self._incoming.check_limits()  # the user may have been waited for meanwhile
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait([asking])
+        asking.result()
 
     async def _ask(self) -> None:
         for attempt in range(RE_ASKS + 1):
@@ -231,6 +255,14 @@ class ModelCall:
             folder = self._conversation.folder
             self._hosted = HostedTools(self._call_context, HostedFiles(self._agent.client, self._agent.model, folder))
         return self._hosted
+
+
+class LimitExceeded(Exception):
+    """The answer that is coming in has used up what the run may use."""
+
+    def __init__(self, stop: StopRun) -> None:
+        super().__init__(stop.notice)
+        self.stop = stop
 
 
 class AnswerText:

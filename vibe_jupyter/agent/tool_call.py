@@ -60,9 +60,6 @@ from vibe_jupyter.tools.restriction import SelfRestrictingTool
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
-TIME_UP: Final = "The time of the run was up; this call may have run in part."
-NOT_IN_TIME: Final = "Not run: the time of the run was up before this call started."
-TIME_UP_SUMMARY: Final = "ended at the time limit of the run"
 NOT_UNDONE: Final = "not_undone"
 """In the details of a call: the variables that it may have changed and undo would not restore."""
 _NO_TASKS = "The user's privacy mode sends no text of tools to a model, so that none delegates a task."
@@ -127,10 +124,8 @@ async def _restricted(prepared: PreparedCall, call_context: CallContext) -> Prep
     return replace(prepared, asks=" · ".join(filter(None, (prepared.asks, asks))))
 
 
-def unanswered_call(call: ToolCall, *, started: bool, is_time_up: bool = False) -> ToolMessage:
+def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
     """The result of a call that the end of the run cut off."""
-    if is_time_up:
-        return error_message(call, TIME_UP if started else NOT_IN_TIME)
     return error_message(call, INTERRUPTED if started else NEVER_STARTED)
 
 
@@ -172,9 +167,7 @@ async def _run_prepared(
     finally:
         call_context.redactor.look()
         if result is None:
-            is_time_up = call_context.is_time_up()
-            summary = TIME_UP_SUMMARY if is_time_up else "interrupted"
-            result = ToolResult.error(TIME_UP if is_time_up else INTERRUPTED, summary=summary)
+            result = ToolResult.error(INTERRUPTED, summary="interrupted")
         waited = call_context.waited_in(call.id) - waited_before
         if isinstance(result, ToolResult):
             shown = {"display": result.display, "details": result.details}
@@ -310,12 +303,11 @@ class CallStatus:
             case _:
                 pass
 
-    def closing(self, call: ToolCall, tools: Toolset, *, is_time_up: bool = False) -> list[ToolFinished | MessageAdded]:
+    def closing(self, call: ToolCall, tools: Toolset) -> list[ToolFinished | MessageAdded]:
         """What ends a call that has no result."""
         stage = self._stages.get(call.id)
-        started = stage in ("started", "finished")
-        message = MessageAdded(message=unanswered_call(call, started=started, is_time_up=is_time_up))
+        message = MessageAdded(message=unanswered_call(call, started=stage in ("started", "finished")))
         if stage in ("finished", "broken off"):
             return [message]
         step = ToolStep(call.name, headline_of(call, tools), id=call.id)
-        return [step.finished("interrupted", TIME_UP_SUMMARY if is_time_up else "interrupted"), message]
+        return [step.finished("interrupted", "interrupted"), message]

@@ -60,8 +60,6 @@ class Presses:
         """Whether code that may be interrupted runs, such as the handler of a click."""
         self._owned = False
         self._raises = False
-        self._to_end: Callable[[], bool] | None = None
-        """Of a signal that `end_code` sent: whether its code still runs."""
 
     @contextmanager
     def owned(self) -> Generator[None]:
@@ -93,11 +91,6 @@ class Presses:
         """A press was raised and has reached whoever deals with it: from now on it is only counted."""
         self._raises = False
 
-    def end_code(self, still_runs: Callable[[], bool]) -> None:
-        """Interrupt code without counting it as a press, unless it has ended by then. From any thread."""
-        self._to_end = still_runs
-        interrupt_main_thread()
-
     def check(self) -> None:
         """Raise a press that was only counted.
 
@@ -108,11 +101,7 @@ class Presses:
             raise KeyboardInterrupt
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        still_runs, self._to_end = self._to_end, None
-        if still_runs is None:
-            self.count += 1
-        elif not still_runs():
-            return
+        self.count += 1
         if self._raises or self.waits():
             signal.default_int_handler(number, frame)
 

@@ -94,7 +94,7 @@ class MainThread:
             self.after_outputs(call_id)
 
     async def call(self, function: Callable[[], T], *, raises: bool = True) -> T:
-        """Run `function` on the main thread and wait for it. Cancelling the wait interrupts the function.
+        """Run `function` on the main thread and wait for it.
 
         Args:
             function: what to run.
@@ -114,13 +114,7 @@ class MainThread:
         self._arrived.set()
         if early:
             asyncio.get_running_loop().call_later(START_GRACE, self._expire_item, item)
-        try:
-            return await asyncio.wrap_future(item.done)
-        except asyncio.CancelledError:
-            # The user's own interrupt has reached the function already.
-            if raises and item.done.running() and not self.interrupted:
-                self._presses.end_code(item.done.running)
-            raise
+        return await asyncio.wrap_future(item.done)
 
     def serve(self, until: "concurrent.futures.Future[Any]", *, interrupt: Callable[[], None]) -> bool:
         """Serve until the future is done; True if the user interrupted.
