@@ -7,7 +7,7 @@ the notebook keeps. The same events always give the same bundle.
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from vibe_jupyter.protocol import (
     PLAN_MIME,
@@ -65,9 +65,10 @@ from vibe_jupyter.ui.step import (
     group_html,
     is_read_only,
     step_html,
+    thought_headline,
 )
 from vibe_jupyter.ui.streaming_text import StreamingText
-from vibe_jupyter.ui.text import one_line, readable_text, seconds_text
+from vibe_jupyter.ui.text import one_line, readable_text
 
 CallEvent = (
     ApprovalRequested
@@ -87,8 +88,6 @@ _UNANSWERED = {
 }
 """What stands at the call by who ended the waiting, where it was not the user."""
 
-_SHORT_THOUGHT: Final = 1.0
-"""Seconds; the time of a shorter thought is left out."""
 _WRITING_ID = "writing"
 _PLAN_ID = "plan"
 
@@ -495,12 +494,6 @@ class Transcript:
         return replace(foot, state="waiting" if waits else "working", words=words)
 
 
-def _thought_headline(seconds: float) -> Headline:
-    took = f"{seconds:.0f} s" if seconds < 60 else seconds_text(seconds)
-    verb = "Thought" if seconds < _SHORT_THOUGHT else f"Thought for {took}"
-    return Headline(verb=verb, doing="Thinking", asking="", target="")
-
-
 class AssistantText:
     """Folds deltas and messages of the model."""
 
@@ -579,7 +572,7 @@ class AssistantText:
 
     def _open_thought(self) -> StepEntry:
         if self._thought is None:
-            self._thought = StepEntry(self._sheet.new_id("r"), Step(_thought_headline(0.0), THOUGHT))
+            self._thought = StepEntry(self._sheet.new_id("r"), Step(thought_headline(0.0), THOUGHT))
             self._entries.append(self._thought)
             self._sheet.put(self._thought.part_id, "step", step_html(self._thought.step))
         return self._thought
@@ -588,7 +581,7 @@ class AssistantText:
         if text.strip():
             thought = self._open_thought()
             display, words = {"text/plain": text}, one_line(text, WORDS_LIMIT)
-            headline = _thought_headline(self._thought_for)
+            headline = thought_headline(self._thought_for)
             thought.step = replace(thought.step, headline=headline, outcome="ok", display=display, summary=words)
             self._sheet.put(thought.part_id, "step", step_html(thought.step))
         elif self._thought is not None:
