@@ -64,7 +64,7 @@ def test_the_notebook_is_run_up_to_a_cell_in_a_fresh_kernel_after_approval(
     assert "shows '200', was '300'" in whole
     assert "fails: NameError: name 'hidden' is not defined (no cell binds hidden: it was left by code" in whole
     assert "the same" not in whole
-    assert "Not compared, as never run before: #1, #3" in whole
+    assert "Not compared, because they had not run before: #1, #3" in whole
     assert part.startswith("differs: 4 cells ran")
     assert "fails" not in part
     pids = written.read_text(encoding="utf-8").split()

@@ -123,8 +123,6 @@ Outcome = Literal["running", "ok", "error", "denied", "interrupted"]
 
 THOUGHT = "thought"
 """The name of a step that is no call: what the model thought before it answered."""
-_SHORT_THOUGHT: Final = 1.0
-"""Seconds; the time of a shorter thought is left out."""
 PROGRESS_LIMIT = 4_000
 """Characters of a running tool's output that stay on the page: the newest."""
 ROWS_LIMIT = 60
@@ -494,10 +492,3 @@ def file_step(event: FileProduced) -> Step:
         display["text/plain"] = event.preview
     display[DOWNLOAD_MIME] = Download(name=event.name, data=event.data, path=event.path).model_dump()
     return Step(headline, _NAME, outcome="ok", summary=bytes_text(event.size), display=display)
-
-
-def thought_headline(seconds: float) -> Headline:
-    """Return what stands on the step of a thought that took so many seconds."""
-    took = f"{seconds:.0f} s" if seconds < 60 else seconds_text(seconds)
-    verb = "Thought" if seconds < _SHORT_THOUGHT else f"Thought for {took}"
-    return Headline(verb=verb, doing="Thinking", asking="", target="")

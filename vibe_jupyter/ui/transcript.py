@@ -65,7 +65,6 @@ from vibe_jupyter.ui.step import (
     group_html,
     is_read_only,
     step_html,
-    thought_headline,
 )
 from vibe_jupyter.ui.streaming_text import StreamingText
 from vibe_jupyter.ui.text import one_line, readable_text
@@ -88,6 +87,7 @@ _UNANSWERED = {
 }
 """What stands at the call by who ended the waiting, where it was not the user."""
 
+_THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
 _WRITING_ID = "writing"
 _PLAN_ID = "plan"
 
@@ -572,17 +572,17 @@ class AssistantText:
 
     def _open_thought(self) -> StepEntry:
         if self._thought is None:
-            self._thought = StepEntry(self._sheet.new_id("r"), Step(thought_headline(0.0), THOUGHT))
+            self._thought = StepEntry(self._sheet.new_id("r"), _THINKING)
             self._entries.append(self._thought)
-            self._sheet.put(self._thought.part_id, "step", step_html(self._thought.step))
+            self._sheet.put(self._thought.part_id, "step", step_html(_THINKING))
         return self._thought
 
     def _end_thought(self, text: str) -> None:
         if text.strip():
             thought = self._open_thought()
             display, words = {"text/plain": text}, one_line(text, WORDS_LIMIT)
-            headline = thought_headline(self._thought_for)
-            thought.step = replace(thought.step, headline=headline, outcome="ok", display=display, summary=words)
+            seconds = self._thought_for or None
+            thought.step = replace(thought.step, outcome="ok", display=display, summary=words, seconds=seconds)
             self._sheet.put(thought.part_id, "step", step_html(thought.step))
         elif self._thought is not None:
             self._entries.remove(self._thought)

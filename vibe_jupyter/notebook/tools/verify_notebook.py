@@ -23,9 +23,9 @@ from vibe_jupyter.protocol import SKIP_TAG, WHOLE, Cell, Headline, Level, Previe
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 
 _NOT_COMPARED: Final = (
-    ("not compared", "Not compared, as never run before: {}"),
-    ("prompt", "Skipped: {} with a prompt"),
-    ("skipped", f"Skipped: {{}} with the tag {SKIP_TAG}"),
+    ("not compared", "Not compared, because they had not run before"),
+    ("prompt", "Skipped prompts"),
+    ("skipped", f"Skipped because of the tag {SKIP_TAG}"),
 )
 """Kinds of cells without a comparison, in words."""
 _NAMED: Final = 30
@@ -175,5 +175,5 @@ def verification_lines(verdicts: Sequence[CellVerdict], short: Mapping[str, str]
         numbers = [f"#{one.number}" for one in verdicts if one.kind == kind]
         if numbers:
             more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-            lines.append(words.format(f"{', '.join(numbers[:_NAMED])}{more}"))
+            lines.append(f"{words}: {', '.join(numbers[:_NAMED])}{more}")
     return lines
