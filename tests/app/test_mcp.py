@@ -247,7 +247,7 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     assert "not started: dead<" in shown
     assert "no licence found" in shown
     assert servers.offered() == {"mcp__alive__shout", "mcp__alive__secret"}
-    missing = "MCP servers that failed to start, so their tools are missing: dead."
+    missing = "MCP servers that failed, so their tools are missing: dead."
     assert missing in session.model.requests[-1].messages[-1]["content"]
     listed = session.run("%vibe mcp").text
     assert "dead   failed" in listed
@@ -265,7 +265,7 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     assert "dead is ready: 2 tools." in session.run("%vibe mcp restart dead").text
     servers.prompt()
     assert "mcp__dead__shout" in servers.offered()
-    assert "failed to start" not in session.model.requests[-1].messages[-1]["content"]
+    assert "MCP servers that failed" not in session.model.requests[-1].messages[-1]["content"]
 
 
 @pytest.mark.requirement("mcp.transport.stdio", "mcp.config.prompt")

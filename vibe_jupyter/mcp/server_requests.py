@@ -512,4 +512,4 @@ def _missing_servers(connections: Sequence[ServerConnection]) -> PromptParts:
     missing = [one.server.name for one in connections if one.state != "ready"]
     if not missing:
         return ()
-    return (TextPart(text=f"MCP servers that failed to start, so their tools are missing: {', '.join(missing)}."),)
+    return (TextPart(text=f"MCP servers that failed, so their tools are missing: {', '.join(missing)}."),)
