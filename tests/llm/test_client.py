@@ -130,6 +130,7 @@ async def test_after_two_more_attempts_the_error_is_told():
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after": "120"}, 120.0),
+        ({"retry-after": "1m3.5s"}, 63.5),
         ({"retry-after": "soon"}, 0.5),
         ({"retry-after": "-3"}, 0.5),
         ({"retry-after": "0"}, 0.5),
@@ -142,6 +143,24 @@ async def test_a_wait_the_server_asks_for_is_kept_and_nonsense_is_not(headers, w
     waits = Waits()
     asker = client(waits=waits)
     with ScriptedModel([status(429, headers=headers), "fine"]) as model:
+        await ask(asker, request(model.url))
+        await asker.close()
+    assert waits.seconds == [wait]
+
+
+@pytest.mark.parametrize(
+    ("error", "wait"),
+    [
+        ({"message": "Quota exceeded.", "details": [{"retryDelay": "34s"}]}, 34.0),
+        ({"message": "Rate limit reached. Please try again in 1m0.5s. Visit our page."}, 60.5),
+        ({"message": "Please try again in a moment."}, 0.5),
+    ],
+)
+@pytest.mark.requirement("wire.errors.retry")
+async def test_a_wait_that_a_busy_server_names_in_its_body_is_kept(error, wait):
+    waits = Waits()
+    asker = client(waits=waits)
+    with ScriptedModel([status(429, {"error": error}), "fine"]) as model:
         await ask(asker, request(model.url))
         await asker.close()
     assert waits.seconds == [wait]

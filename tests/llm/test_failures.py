@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from pydantic import JsonValue
 
 from tests.llm.support import client, failure_of, refusal_of, request
 from vibe_jupyter.llm.connections import is_final, network_reason
+from vibe_jupyter.llm.failures import HttpRefusal, is_overflow, is_passing
 from vibe_jupyter.testing import ScriptedModel, raw, status
 
 KEY = "sk-test-1234567890"
@@ -40,6 +42,39 @@ OVERFLOWS = [
     (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000", "error_type": "validation"}),
     (413, "<html>Request Entity Too Large</html>"),
 ]
+WORDS = [
+    "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length",
+    "Input validation error: `inputs` must have less than 1000 tokens. Given: 5000",
+    "Range of input length should be [1, 30720]",
+    "Your request exceeded model token limit: 131072 (requested: 140000)",
+    "The length of prompt_tokens (140000) must be less than max_seq_len (65536).",
+    "Total tokens of the request exceed the model's max tokens",
+    "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+    "Prompt length 9000 exceeds maximum prompt length 8192",
+    "request (9000 tokens) exceeds the available context size (4096 tokens)",
+    "Requested tokens (9000) exceed context window of 4096",
+    "the prompt exceeds n_ctx (4096)",
+    "输入超出模型最大长度",
+    "'max_tokens' or 'max_completion_tokens' is too large: 8192. This model's maximum context length is 32768 tokens "
+    "and your request has 30000 input tokens (8192 > 32768 - 30000).",
+    "max_tokens must be less than the context length minus the prompt",
+]
+OTHER_LIMITS = [
+    "`max_completion_tokens` must be less than or equal to `8192`, less than the `context_window` for this model",
+    "max_tokens (32768) exceeds the maximum of 8192 for this model",
+    "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens",
+    "max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
+    "messages.1.tool_calls.0.id: string too long",
+    "Invalid 'messages[1].tool_calls[0].id': string too long. string_above_max_length",
+    "Number of request tokens has exceeded your per-minute rate limit",
+    "max_tokens=8192 cannot be greater than max_model_len=4096",
+    "The token has exceeded its maximum age",
+]
+
+
+def test_a_long_conversation_is_recognised_in_many_words_and_other_limits_are_not():
+    assert [text for text in WORDS if not is_overflow(HttpRefusal(400, text))] == []
+    assert [text for text in OTHER_LIMITS if is_overflow(HttpRefusal(400, text))] == []
 
 
 @pytest.mark.parametrize(("code", "body"), OVERFLOWS)
@@ -134,6 +169,11 @@ async def test_a_password_or_a_query_in_the_address_is_not_shown():
         ({"detail": [{"loc": ["body"], "msg": "field required"}, {"msg": "too long"}]}, "field required; too long"),
         ({"object": "error", "message": {"detail": [{"msg": "Input should be valid"}]}}, "Input should be valid"),
         ({"error": {"code": 7}}, '{"code": 7}'),
+        ({"message": "Bad Request", "error": {"message": "too many tools"}}, "too many tools"),
+        ({"detail": "see errors", "errors": ["a"], "msg": "no such model"}, "no such model"),
+        ({"errors": ["a"], "detail": "see errors"}, "see errors"),
+        ({"error": "", "message": None, "msg": "no such model"}, "no such model"),
+        ({"errors": ["a", "b", "c", "d"]}, "a; b; c"),
         ({"errors": ["a", "b"]}, "a; b"),
         ("<html><head><style>x{}</style></head><body><h1>502</h1>\n<p>Bad</p></body></html>", "502 Bad"),
         ("plain\ttext\r\n\x1b[31mred\u202e", "plain text [31mred"),
@@ -145,6 +185,28 @@ async def test_a_password_or_a_query_in_the_address_is_not_shown():
 async def test_the_words_of_the_server_are_found_cleaned_and_cut(body, words):
     with ScriptedModel([status(400, body)]) as model:
         assert (await refusal_of(model)).provider_message == words
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        ({"code": 429}, True),
+        ({"code": "503", "status": 400}, True),
+        ({"code": 400, "status": 503}, False),
+        ({"code": None, "status": 408, "status_code": 400}, True),
+        ({"code": 0, "status": 503}, False),
+        ({"status_code": 500}, True),
+        ({"status_code": 499}, False),
+        ({"code": "overloaded_error", "status": 400}, True),
+        ({"code": "bad_request", "type": "server_error"}, True),
+        ({"status": "UNAVAILABLE"}, True),
+        ({"type": "invalid_request_error", "code": "x"}, False),
+        ({}, False),
+        ("server_error", False),
+    ],
+)
+def test_of_several_codes_of_an_error_the_first_says_whether_it_passes(error: JsonValue, *, passes: bool) -> None:
+    assert is_passing(error) is passes
 
 
 async def test_an_endless_error_body_is_cut():

@@ -12,7 +12,17 @@ from pydantic import BaseModel
 from tests.agent.conftest import one
 from tests.app.conftest import running_session
 from tests.kernel.matrix import INSTALLED
-from tests.llm.llama_server import CALL, CONTEXT, KEY, START, LlamaServer, started, why_left_out
+from tests.llm.llama_server import (
+    CALL,
+    CONTEXT,
+    KEY,
+    NO_TOOLS,
+    ONE_SYSTEM,
+    START,
+    LlamaServer,
+    started,
+    why_left_out,
+)
 from tests.llm.support import ask, client, failure_of, user
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import TurnLimit
@@ -21,7 +31,7 @@ from vibe_jupyter.app.model_check import check_model
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient, RetryPolicy
-from vibe_jupyter.llm.request import ModelRequestTerms, RetryScheduled
+from vibe_jupyter.llm.request import ModelReply, ModelRequestTerms, RetryScheduled
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import (
@@ -32,6 +42,7 @@ from vibe_jupyter.protocol import (
     Preview,
     Resource,
     RunFinished,
+    SystemMessage,
     TextDelta,
     TextPart,
     ToolCall,
@@ -190,7 +201,7 @@ async def test_broken_arguments_in_the_history_do_not_fail_the_next_request(
         user("Thanks."),
     )
     items = await ask(asker, ModelRequestTerms(server.model(), said, (tool_spec(Code()),)))
-    assert isinstance(items[-1], AssistantMessage)
+    assert isinstance(items[-1], ModelReply)
 
 
 async def test_a_conversation_that_is_too_long_is_told_as_such(server: LlamaServer, asker: LLMClient) -> None:
@@ -202,8 +213,9 @@ async def test_a_conversation_that_is_too_long_is_told_as_such(server: LlamaServ
 
 async def test_an_answer_stops_at_its_token_limit(server: LlamaServer, asker: LLMClient) -> None:
     items = await ask(asker, ModelRequestTerms(server.model(max_tokens=8), (user(LONG),)))
-    message = items[-1]
-    assert isinstance(message, AssistantMessage)
+    reply = items[-1]
+    assert isinstance(reply, ModelReply)
+    message = reply.message
     assert message.stop_reason == "length"
     assert message.usage is not None
     assert message.usage.completion_tokens == 8
@@ -226,7 +238,7 @@ async def test_closing_the_stream_ends_the_work_of_the_server(server: LlamaServe
     async with asyncio.timeout(START / 2):
         short = ModelRequestTerms(server.model(max_tokens=4), (user("hello"),))
         both = await asyncio.gather(*(ask(asker, short) for _ in range(2)))
-    assert [type(items[-1]) for items in both] == [AssistantMessage, AssistantMessage]
+    assert [type(items[-1]) for items in both] == [ModelReply, ModelReply]
 
 
 @pytest.mark.requirement("wire.servers.openai-compatible")
@@ -267,10 +279,57 @@ def test_the_check_finds_a_real_server_well(server: LlamaServer) -> None:
     assert [line[0] for line in lines[1:]] == ["✓", "✓", "✓", "–"]
 
 
+def checked(server: LlamaServer, most: int) -> dict[str, str]:
+    """The lines of the whole check, by the name of the question."""
+    lines: list[str] = []
+    check_model(server.model(max_tokens=most), lines.append, whole=True)
+    return {line[2:15].strip(): line for line in lines[1:]}
+
+
+@pytest.mark.requirement("models.check.questions")
+@pytest.mark.matrix
+def test_the_whole_check_asks_a_real_server_everything(server: LlamaServer) -> None:
+    lines = checked(server, 120)
+    assert len(lines) == 10
+    right = ("answers", "streams", "calls a tool", "token limit", "counts tokens")
+    assert [lines[name][0] for name in right] == ["✓"] * len(right)
+
+
+@pytest.mark.requirement("models.check.questions")
+@pytest.mark.matrix
+async def test_a_template_that_wants_one_system_message_is_given_one(tmp_path: Path, asker: LLMClient) -> None:
+    with started(ONE_SYSTEM) as strict:
+        strict.wait_until_loaded()
+        lines = checked(strict, 120)
+        assert [lines[name][0] for name in ("calls a tool", "token limit", "counts tokens")] == ["✓"] * 3
+        one_talk = Talk(strict, tmp_path)
+        ended = [one(await one_talk.ask(WISH), RunFinished) for _ in range(2)]
+        await one_talk.close()
+        assert "error" not in [end.reason for end in ended], ended
+        assert one_talk.tool.ran
+        twice = (SystemMessage(text="a"), user("hello"), SystemMessage(text="b"), user("hello"))
+        error, _ = await failure_of(asker, ModelRequestTerms(strict.model(max_tokens=4), twice))
+        assert "System message must be at the beginning" in str(error)
+
+
+@pytest.mark.requirement("models.check.questions")
+@pytest.mark.matrix
+async def test_a_template_without_tools_drops_them_silently_and_the_check_says_so(tmp_path: Path) -> None:
+    with started(NO_TOOLS) as plain:
+        plain.wait_until_loaded()
+        lines = checked(plain, 60)
+        assert lines["calls a tool"][0] == "✗"
+        assert "--chat-template-file" in lines["calls a tool"]
+        assert lines["two calls"].endswith("not asked, since no call came")
+        done, events = await talk(plain, tmp_path, WISH)
+        assert done.tool.ran == []
+        assert one(events, RunFinished).reason in {"stop", "length"}
+
+
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[LlamaServer]:
     """A server that drops the tools: it is met while it loads, asked, and killed, in this order."""
-    with started(knows_tools=False) as server:
+    with started(None) as server:
         yield server
 
 
@@ -281,7 +340,7 @@ async def test_a_server_that_loads_its_model_is_asked_again(mortal: LlamaServer)
     await patient.close()
     reasons = {item.reason for item in items if isinstance(item, RetryScheduled)}
     assert any("503" in reason for reason in reasons), reasons
-    assert isinstance(items[-1], AssistantMessage)
+    assert isinstance(items[-1], ModelReply)
 
 
 def test_the_check_tells_of_a_server_that_drops_the_tools(mortal: LlamaServer) -> None:

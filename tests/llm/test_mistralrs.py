@@ -33,8 +33,8 @@ from vibe_jupyter.llm.client import Item, LLMClient
 from vibe_jupyter.llm.connections import FetchRequest, id_in_path
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.growing_answer import reader_for
-from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, Server
-from vibe_jupyter.protocol import AssistantMessage, TextDelta, TextPart, UserMessage
+from vibe_jupyter.llm.request import AnswerLimits, Model, ModelReply, ModelRequestTerms, Server
+from vibe_jupyter.protocol import TextDelta, TextPart, UserMessage
 
 WAIT = patient(30.0)
 """Seconds any of these may take."""
@@ -70,7 +70,7 @@ async def test_the_backend_of_a_provider_chooses_it(tmp_path: Path) -> None:
         environ = {"VIBE_HOME": str(tmp_path)}
         items = await answered(config.choose_model(config.load_settings(environ), "there", environ))
         assert server.requests[0]["messages"] == [{"role": "user", "content": "go"}]
-    assert [type(item).__name__ for item in items] == ["HostedCall", "TextDelta", "AssistantMessage"]
+    assert [type(item).__name__ for item in items] == ["HostedCall", "TextDelta", "ModelReply"]
 
 
 @pytest.mark.parametrize("key", [None, "x", "any non-empty one".replace(" ", "-")])
@@ -96,8 +96,8 @@ async def test_only_unnamed_lines_are_chunks_and_done_ends_the_stream() -> None:
     with serving([*script, Chunk("Too late.")]) as server:
         items = await answered(model_at(server))
     assert text_of(items) == "Said."
-    assert isinstance(items[-1], AssistantMessage)
-    assert items[-1].text == "Said."
+    assert isinstance(items[-1], ModelReply)
+    assert items[-1].message.text == "Said."
 
 
 @pytest.mark.requirement("mistralrs.stream.keep-alive")
@@ -125,10 +125,10 @@ async def test_timing_fields_beside_the_counts_are_taken() -> None:
     whole = Whole({"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], "usage": usage})
     with serving([Chunk("A", finish="stop", more={"usage": usage}), Raw(b"data: [DONE]\n\n")], whole) as server:
         answers = [(await answered(model_at(server), stream=stream))[-1] for stream in (True, False)]
-    for message in answers:
-        assert isinstance(message, AssistantMessage)
-        assert message.usage is not None
-        assert (message.usage.prompt_tokens, message.usage.completion_tokens) == (7, 3)
+    for reply in answers:
+        assert isinstance(reply, ModelReply)
+        assert reply.message.usage is not None
+        assert (reply.message.usage.prompt_tokens, reply.message.usage.completion_tokens) == (7, 3)
 
 
 def test_the_events_are_the_same_in_whatever_pieces_they_come() -> None:

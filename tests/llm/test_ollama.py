@@ -11,7 +11,7 @@ from tests.llm.support import SPEC, ask, client, cut, failure_of, message_of, re
 from vibe_jupyter.llm.client import BodyEncoder
 from vibe_jupyter.llm.dialects.ollama import OllamaDialect
 from vibe_jupyter.llm.failures import BrokenAnswer
-from vibe_jupyter.llm.request import AnswerLimits
+from vibe_jupyter.llm.request import AnswerLimits, ModelReply
 from vibe_jupyter.protocol import (
     AssistantMessage,
     ImagePart,
@@ -290,8 +290,10 @@ async def test_with_mode_none_a_call_that_comes_back_is_dropped(dialect):
         items = await ask(asker, wish)
         error, _ = await failure_of(asker, wish)
         await asker.close()
-    assert {type(item).__name__ for item in items} == {"TextDelta", "AssistantMessage"}
-    assert isinstance(message := items[-1], AssistantMessage)
+    assert {type(item).__name__ for item in items} == {"TextDelta", "ModelReply"}
+    reply = items[-1]
+    assert isinstance(reply, ModelReply)
+    message = reply.message
     assert (message.text, message.calls) == ("Text.", ())
     assert (error.kind, "although none was allowed" in str(error)) == ("empty", True)
     assert m.requests[0].body.get("tool_choice") == (None if dialect == "ollama" else "none")

@@ -13,7 +13,7 @@ def events(*chunks: bytes) -> list[ServerEvent]:
 
 def message(data: str) -> ServerEvent:
     """An event without a name."""
-    return ServerEvent("message", data)
+    return "message", data
 
 
 @pytest.mark.requirement("stream.sse.line-ends")
@@ -59,7 +59,7 @@ def test_a_byte_order_mark_is_dropped_at_the_start_only():
 
 def test_a_name_belongs_to_its_event_and_to_no_later_one():
     stream = b"event: ping\n\nevent: one\nevent: two\ndata: a\n\ndata: b\n\n"
-    assert events(stream) == [ServerEvent("two", "a"), message("b")]
+    assert events(stream) == [("two", "a"), message("b")]
 
 
 def test_an_event_the_stream_does_not_end_is_dropped():
@@ -79,7 +79,7 @@ def test_an_event_without_end_is_stopped_at_its_bound():
 @pytest.mark.parametrize("data", ["a", "", "a\nb", "\n", "é\u2028😀", '{"x": 1}'])
 @pytest.mark.parametrize("name", ["message", "error"])
 def test_what_is_encoded_is_decoded(name, data):
-    assert events(encode_event(name, data)) == [ServerEvent(name, data)]
+    assert events(encode_event(name, data)) == [(name, data)]
 
 
 def test_a_name_of_two_lines_is_refused():

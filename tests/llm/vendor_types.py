@@ -1,12 +1,13 @@
 """What the vendors' own clients say against a request: `python vendor_types.py`, in their environment.
 
-A line of input is a JSON list of a dialect and the body of a request, a line of output the list of what is wrong.
+A line of input is a JSON list of a dialect and the body of a request, a line of output the list of what is wrong; for
+null in place of a body the names of the fields that a request has.
 """
 
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from mistral_common.exceptions import MistralCommonException
 from mistral_common.protocol.instruct.request import ChatCompletionRequest as Conversation
@@ -54,6 +55,20 @@ CHECKS: Mapping[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+def fields_of_openai() -> set[str]:
+    """Names of all fields of a request in the types of `openai`."""
+    return {name for kind in get_args(CompletionCreateParams) for name in get_type_hints(kind)}
+
+
+def fields_of_mistral() -> set[str]:
+    """Names of all fields of a request in the types of `mistralai`, as they are sent."""
+    fields = ChatCompletionStreamRequest.model_fields
+    return {field.alias or name for name, field in fields.items()}
+
+
+FIELDS: Mapping[str, Callable[[], set[str]]] = {"openai": fields_of_openai, "mistral": fields_of_mistral}
+
+
 def _conversation(body: dict[str, Any], *, thinks: bool) -> dict[str, Any]:
     """A request as mistral-common takes it: without what is the API's, a thought as plain text."""
     left_out = OF_THE_WIRE if thinks else OF_THE_WIRE | {"reasoning_effort"}
@@ -95,7 +110,8 @@ def _wrong(dialect: str, body: dict[str, Any]) -> Iterator[str]:
 def main() -> None:
     """Judge until the input ends."""
     for line in sys.stdin:
-        print(json.dumps(list(_wrong(*json.loads(line)))), flush=True)
+        dialect, body = json.loads(line)
+        print(json.dumps(sorted(FIELDS[dialect]()) if body is None else list(_wrong(dialect, body))), flush=True)
 
 
 if __name__ == "__main__":

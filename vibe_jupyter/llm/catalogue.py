@@ -1,27 +1,24 @@
-"""What is known of common models before anyone sets it: prices, context window, whether they see images.
+"""Known defaults of common models: prices, context window, image support, and fields their servers require.
 
-Prices change. These are of the date below, and what you set in ``[[models]]`` counts instead. A model is known on its
-maker's own server alone: the same name elsewhere may cost something else, or nothing.
+Prices change: these are as of `AS_OF`, and values set in ``[[models]]`` take precedence. A model is recognized only on
+its maker's own server, since the same name elsewhere may cost something else, or nothing.
 """
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from vibe_jupyter.llm.request import Model
+from vibe_jupyter.llm.request import ECHO_ALL, EchoTerms, Model
 
-AS_OF: Final = "November 2026"
-"""Compared with the table of LiteLLM 1.109.1 then."""
+AS_OF: Final = "November 2026"  # compared with the price table of LiteLLM 1.109.1
 
 
 class KnownModel(NamedTuple):
-    """One model; prices in US dollars per million tokens."""
+    """Catalogue entry of a model. Prices are in US dollars per million tokens."""
 
     input: float
     output: float
-    cached: float
-    """For input that the server read from its cache."""
-    window: int
-    """Tokens."""
+    cached: float  # for input tokens read from the server's cache
+    window: int  # tokens
     images: bool = True
 
 
@@ -29,7 +26,7 @@ _CODESTRAL = KnownModel(0.3, 0.9, 0.03, 128_000, images=False)
 _MISTRAL_MEDIUM = KnownModel(1.5, 7.5, 0.15, 262_144)
 _MISTRAL_SMALL = KnownModel(0.15, 0.6, 0.015, 262_144)
 
-# What `config/providers.py` sets for a default model counts before what stands here.
+# Defaults set in `config/providers.py` take precedence over this table.
 KNOWN: Final[Mapping[str, Mapping[str, KnownModel]]] = {
     "api.mistral.ai": {
         "mistral-vibe-cli-latest": _MISTRAL_MEDIUM,
@@ -63,20 +60,36 @@ KNOWN: Final[Mapping[str, Mapping[str, KnownModel]]] = {
         "deepseek-chat": KnownModel(0.28, 0.42, 0.028, 131_072, images=False),
     },
 }
-"""Host, then the name sent on the wire."""
+
+
+_THOUGHTS: Final = EchoTerms(wanted=frozenset({"reasoning_content"}))
+# Fields that a server, identified by its host, requires in every answer of the history, even in answers of other
+# models. Other servers' requirements are learned from their refusals.
+ECHOES: Final[Mapping[str, EchoTerms]] = {
+    "api.deepseek.com": _THOUGHTS,
+    "api.moonshot.ai": _THOUGHTS,
+    "api.moonshot.cn": _THOUGHTS,
+    "generativelanguage.googleapis.com": EchoTerms(wanted=frozenset({"thought_signature"})),
+}
+
+
+def known_echoes(model: Model) -> EchoTerms:
+    """Return the known echo rules of a model's server, or the default rules if thinking is off."""
+    host = model.server.host.lower().removesuffix(":443")
+    return ECHO_ALL if model.thinking == "off" else ECHOES.get(host, ECHO_ALL)
 
 
 def known_model(host: str, name: str) -> KnownModel | None:
-    """What is known of a model on a host; None where nothing is."""
+    """Look up a model by host and name, or None if it isn't in the catalogue."""
     return KNOWN.get(host.lower().removesuffix(":443"), {}).get(name)
 
 
 def complete_model(model: Model, *, sees_images: bool | None) -> Model:
-    """The model, with what nobody set taken from the catalogue.
+    """Fill in settings missing from a model with the catalogue's values.
 
     Args:
-        model: as it was set.
-        sees_images: what was set of it; None for nothing.
+        model: The model as configured.
+        sees_images: The configured image support, or None if it isn't set.
     """
     found = known_model(model.server.host, model.name)
     if found is None:

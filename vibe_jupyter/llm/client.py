@@ -1,8 +1,9 @@
-"""One request to a model server: encoded, sent, sent again where that helps, and read as it comes in.
+"""HTTP client for model servers: encodes a request, sends it with retries, and decodes the response as it streams in.
 
-It and `connections` alone import httpx, and only when the first request goes out: until then nobody should wait for it.
+Only this module and `connections` import httpx, and only when the first request is sent, to keep startup fast.
 
-What is added depends only on what stands before it, so the requests of a conversation stay prefixes of each other.
+Messages inserted for a server depend only on the messages before them, so each request of a conversation stays a prefix
+of the next and the server's prompt cache remains valid.
 """
 
 import asyncio
@@ -12,10 +13,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures
+from vibe_jupyter.llm.catalogue import known_echoes
 from vibe_jupyter.llm.connections import (
     READ_GAP,
     WHOLE,
@@ -28,72 +31,64 @@ from vibe_jupyter.llm.connections import (
     read_whole,
 )
 from vibe_jupyter.llm.dialects import DIALECTS
-from vibe_jupyter.llm.failures import BrokenAnswer, HttpRefusal
+from vibe_jupyter.llm.failures import BEGIN_SETTING, IDLE_SETTING, BrokenAnswer, HttpRefusal, late_answer
 from vibe_jupyter.llm.hosted_events import Object, Piece
 from vibe_jupyter.llm.request import (
+    AnswerDecoder,
     AnswerLimits,
     Dialect,
+    EchoTerms,
     Endpoint,
     HeadTerms,
     Model,
+    ModelReply,
     ModelRequestTerms,
     RetryScheduled,
 )
 from vibe_jupyter.protocol import AssistantMessage, ImagePart, Message, TextPart, ToolMessage, ToolSpec, UserMessage
-from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
     import httpx
 
-    from vibe_jupyter.llm.growing_answer import Reader
+RETRIED_STATUSES = frozenset({408, 409, 425, 429})  # and every status from 500 up
 
-RETRIED_STATUSES = frozenset({408, 409, 425, 429})
-"""And everything from 500 up."""
+Item = Piece | RetryScheduled | ModelReply
 
-Item = Piece | RetryScheduled | AssistantMessage
-
+# Suffix of httpcore's trace event for "request sent completely". Its prefix is the HTTP version.
 _BODY_SENT = ".send_request_body.complete"
-"""How httpcore calls the moment in which the whole request has left; before it comes the version of HTTP."""
-_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
-"""Others may unfold one read into gigabytes."""
+_PLAIN = frozenset({"", "identity"})
+# Accepted although never requested. Other encodings may inflate one read to gigabytes.
+_UNFOLDED = frozenset({"gzip", "deflate"})
 
-MODEL_LIST_LIMIT = 8 * 1024 * 1024
-"""Bytes of a server's list of models; those who resell others' have thousands."""
+MODEL_LIST_LIMIT = 8 * 1024 * 1024  # bytes of a model list; resellers list thousands of models
 
 
 class FailedAttempt(NamedTuple):
-    """An attempt that gave no answer."""
+    """An attempt that got no usable response."""
 
-    reason: str
-    """A few words, for `RetryScheduled`."""
-    error: Callable[..., ModelError]
-    """Makes the final error from ``retries`` and, for a refusal, ``wait``."""
-    again: bool
-    """Whether another attempt may help."""
-    asked: float | None = None
-    """Seconds the server asks us to wait; None where it asks nothing."""
+    reason: str  # short, for `RetryScheduled`
+    error: Callable[..., ModelError]  # builds the final error from `retries` and, for a refusal, `wait`
+    again: bool  # True if a retry may help
+    asked: float | None = None  # seconds the server asks to wait, or None
 
 
 class RetryPolicy(NamedTuple):
-    """How patient the client is."""
+    """Retry limits and backoff."""
 
-    retries: int = 2
-    """Further attempts after the first."""
-    first: float = 0.5
-    """Seconds before the first retry; doubled for each further one."""
-    longest: float = 8.0
-    """Seconds the doubling ends at."""
+    retries: int = 2  # attempts after the first
+    first: float = 0.5  # seconds before the first retry, doubled for each further one
+    longest: float = 8.0  # upper bound of the backoff in seconds
+    # Longest wait in seconds that a server may ask for. Beyond that, the user sees an error.
     longest_asked: float = 120.0
-    """Seconds a server may ask us to wait; if it asks for more, the user sees an error instead."""
+    # From 0 to 1; shortens a wait by up to a quarter, so that many clients don't retry at once. Not from the global
+    # `random` generator, which the user may have seeded in this kernel.
     jitter: Callable[[], float] = random.SystemRandom().random
-    """0 to 1; shortens a wait by up to a quarter, so that many clients do not come back at once. Not of what `random`
-    draws: in a kernel the user may have seeded it."""
 
     def pause(self, setback: FailedAttempt, attempt: int) -> float:
-        """Seconds before retry number `attempt`, from 0.
+        """Return the seconds to wait before retry number `attempt`, counted from 0.
 
         Raises:
-            ModelError: there is none.
+            ModelError: No retry is left, or retrying can't help.
         """
         asked = setback.asked if setback.again else None
         if asked is not None and (asked > self.longest_asked or attempt >= self.retries):
@@ -106,7 +101,7 @@ class RetryPolicy(NamedTuple):
 
 
 def should_retry(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether a status is worth another attempt; the server's own word on it wins."""
+    """Return whether to retry after a status. The server's ``x-should-retry`` header takes precedence."""
     match headers.get("x-should-retry", "").lower():
         case "true":
             return True
@@ -117,7 +112,7 @@ def should_retry(status: int, headers: Mapping[str, str]) -> bool:
 
 
 def requested_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server asks us to wait; None where it asks nothing, or nothing that makes sense."""
+    """Return the seconds the server asks to wait, or None if it sends no usable value."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         seconds = _seconds_number(headers.get(name, ""))
         if seconds is not None:
@@ -129,8 +124,8 @@ def _seconds_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        return None
-    # A NaN or an endless wait is no number of seconds.
+        return failures.duration(text)
+    # naN and infinity parse as floats but aren't durations
     return value if abs(value) < 1e9 else None
 
 
@@ -144,16 +139,15 @@ def _seconds_until(date: str) -> float | None:
 
 
 class SentRequest(NamedTuple):
-    """What went to a model server."""
+    """A request as sent to a model server."""
 
-    model: str
-    """The name sent on the wire."""
+    model: str  # as sent on the wire
     host: str
     body: bytes
 
 
 class LLMClient:
-    """Asks model servers. Keeps its connections and the bytes of the conversation from one request to the next."""
+    """Client for model servers. Reuses connections and the encoded conversation between requests."""
 
     def __init__(
         self,
@@ -167,34 +161,35 @@ class LLMClient:
         self._headers = {"User-Agent": user_agent, "Content-Type": "application/json", "Accept-Encoding": "identity"}
         if affinity:
             self._headers["x-affinity"] = affinity
-        self.last_refusal: ModelError | None = None
-        """Why the latest request was refused; None where it was not."""
+        self.last_refusal: ModelError | None = None  # why the latest request was refused, or None
         self._retry = retry or RetryPolicy()
-        self._limits = limits or AnswerLimits()
+        self._given_limits = limits
         self._sleep = sleep
         self._bodies: dict[str, BodyEncoder] = {}
         self._affinity = affinity
+        # optional fields a server has refused, by model and URL
         self._refused: dict[tuple[str, str], frozenset[str]] = {}
-        """Optional fields that a model at an address refused once, by both."""
+        self._echoes: dict[tuple[str, str], EchoTerms] = {}  # known echo rules, by model and URL
         self._connections = HttpConnections()
-        self.sent: SentRequest | None = None
-        """The latest request of the conversation; None before there is one."""
+        self.sent: SentRequest | None = None  # latest request of the conversation, or None before the first
 
     async def answer(self, request: ModelRequestTerms) -> AsyncGenerator[Item, None]:
-        """Deltas as they arrive, and last exactly one complete message. Closing the iterator closes the connection.
+        """Stream the answer to a request: deltas as they arrive, then exactly one `ModelReply`.
 
-        Nothing is asked again once an answer began: what to do with half an answer is the caller's to say.
+        Closing the iterator closes the connection. Nothing is retried once an answer has begun: the caller decides what
+        to do with a partial answer.
 
         Raises:
-            ModelError: with the text received until then.
+            ModelError: With the text received so far.
         """
         name = request.model.server.dialect
         if name not in self._bodies:
             self._bodies[name] = BodyEncoder(DIALECTS[name])
         dialect = self._bodies[name].dialect
         endpoint = Endpoint.of(request.model, dialect.path, base_ends=dialect.base_ends)
+        limits = self._given_limits or AnswerLimits.of(request.model.server, has_tools=bool(request.tools))
         attempt, self.last_refusal = 0, None
-        while isinstance(response := await self._send_once(request, dialect, endpoint), FailedAttempt):
+        while isinstance(response := await self._send_once(request, dialect, endpoint, limits), FailedAttempt):
             try:
                 pause = self._retry.pause(response, attempt)
             except ModelError as refusal:
@@ -203,38 +198,38 @@ class LLMClient:
             attempt += 1
             yield RetryScheduled(pause, response.reason)
             await self._sleep(pause)
-        with without_working_folder():  # what reads the answer is imported while the server works
-            from vibe_jupyter.llm.growing_answer import (  # noqa: PLC0415
-                allowed_deltas,
-                reader_for,
-                with_new_ids,
-                without_calls,
-            )
-        decoder = dialect.decoder(request.model, self._limits)
-        may_call = request.tool_choice != "none"
+        # imported late, while the server is working on the answer
+        from vibe_jupyter.llm.growing_answer import reader_for  # noqa: PLC0415
+        from vibe_jupyter.llm.reply import ReplyReader  # noqa: PLC0415
+
+        decoder = dialect.decoder(request.model, limits)
+        reply = ReplyReader(request)
         try:
-            _check_encoding(response)
+            body = _body_of(response)
             kind = response.headers.get("content-type", "")
-            reader = reader_for(kind, decoder, self._limits, streamed=request.stream)
-            async with aclosing(self._read_chunks(response, reader)) as chunks:
+            reader = reader_for(kind, decoder, limits, streamed=request.stream)
+            async with aclosing(_read_chunks(body, decoder, limits, is_streamed=reader.is_streamed)) as chunks:
                 async for chunk in chunks:
-                    for delta in allowed_deltas(reader.feed(chunk), calls=may_call):
-                        yield delta
-            for delta in allowed_deltas(reader.end(), calls=may_call):
-                yield delta
-            message = reader.message() if may_call else without_calls(reader.message())
+                    for piece in reader.feed(chunk):
+                        for shown in reply.shown(piece):
+                            yield shown
+            for shown in chain.from_iterable(map(reply.shown, reader.end())):
+                yield shown
+            rest, whole = reply.finish(decoder.message())
         except BrokenAnswer as failure:
-            # Not chained: the cause may hold the key, where a server repeats it.
+            # not chained: the cause may hold the API key if the server echoes it
             raise failures.broken_error(endpoint, failure, decoder.text) from None
         finally:
             await response.aclose()
-        yield with_new_ids(message, request.messages) if message.calls else message
+        for piece in rest:
+            yield piece
+        yield whole._replace(message=whole.message.model_copy(update={"origin": request.model.origin}))
 
     async def fetch(self, model: Model, wanted: FetchRequest) -> FetchResult:
-        """A small request beside the conversation: its answer, whatever its status.
+        """Send a small request outside the conversation and return the response, whatever its status.
 
         Raises:
-            ModelError: no answer came, or more than was wanted.
+            ModelError: No response arrived, or it was larger than allowed.
         """
         load_http()
         import httpx  # noqa: PLC0415
@@ -253,10 +248,10 @@ class LLMClient:
             raise failures.unreachable_error(endpoint, network_reason(problem)) from None
 
     async def list_models(self, model: Model) -> list[Object]:
-        """What the server of a model says of each model that it has.
+        """Return the server's entries for its available models.
 
         Raises:
-            ModelError: no answer came, or the server refused.
+            ModelError: No response arrived, or the server refused.
         """
         path = DIALECTS[model.server.dialect].models_path
         got = await self.fetch(model, FetchRequest("GET", path, most=MODEL_LIST_LIMIT))
@@ -267,47 +262,73 @@ class LLMClient:
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     async def close(self) -> None:
-        """Close all connections. The client may be used again."""
+        """Close all connections. The client can be used again."""
         await self._connections.close()
 
     async def _send_once(
-        self, request: ModelRequestTerms, dialect: Dialect, endpoint: Endpoint
+        self, request: ModelRequestTerms, dialect: Dialect, endpoint: Endpoint, limits: AnswerLimits
     ) -> "httpx.Response | FailedAttempt":
-        """One attempt, up to the headers of an answer. A refusal of our options is not counted as one."""
+        """Make one attempt, up to the response headers.
+
+        A request repeated because the server refused a field belongs to the same attempt.
+        """
+        asked = (endpoint.model, endpoint.url)
+        model = request.model._replace(echoes=self._echoes.get(asked) or known_echoes(request.model))
+        # Fields already added or dropped because of a refusal. Each is changed only once, so that a server that refuses
+        # both variants doesn't cause a loop.
+        tried: frozenset[str] = frozenset()
+        while True:
+            refused = self._refused.get(asked, frozenset())
+            terms = HeadTerms(refused, self._affinity)
+            response = await self._post_once(request._replace(model=model), endpoint, terms, limits)
+            if isinstance(response, FailedAttempt):
+                return response
+            if response.status_code < 300:
+                self._echoes[asked] = model.echoes  # this combination was accepted
+                return response
+            refusal = await self._read_refusal(response, limits)
+            if more := dialect.refused_fields(refusal.status, refusal.body) - refused:
+                self._refused[asked] = refused | more
+                continue
+            from vibe_jupyter.llm.echoes import echoed_fields, terms_after  # noqa: PLC0415
+
+            echoes = terms_after(refusal, echoed_fields(request.messages, model), model.echoes)
+            changed = model.echoes.changed(echoes)
+            if not changed or changed & tried:
+                break
+            tried |= changed
+            model = model._replace(echoes=echoes)
+        return FailedAttempt(
+            failures.retry_reason(refusal),
+            partial(failures.refused_error, endpoint, refusal),
+            again=failures.is_unread_call(refusal)
+            or (not failures.is_overflow(refusal) and should_retry(refusal.status, response.headers)),
+            asked=requested_wait(response.headers) or failures.wait_in_words(refusal),
+        )
+
+    async def _post_once(
+        self, request: ModelRequestTerms, endpoint: Endpoint, terms: HeadTerms, limits: AnswerLimits
+    ) -> "httpx.Response | FailedAttempt":
+        """Send a request and return the response, whatever its status."""
         load_http()
         import httpx  # noqa: PLC0415
 
-        asked = (endpoint.model, endpoint.url)
-        refused = self._refused.get(asked, frozenset())
         try:
-            async with asyncio.timeout(self._limits.answer):
-                response = await self._post_request(request, endpoint, HeadTerms(refused, self._affinity))
+            async with asyncio.timeout(limits.answer):
+                return await self._post_request(request, endpoint, terms, limits)
         except (httpx.ReadTimeout, TimeoutError):
-            waited = f"nothing for {self._limits.answer:.0f} s"
-            return FailedAttempt(
-                "timed out", partial(failures.unreachable_error, endpoint, waited, kind="limit"), again=False
-            )
+            late = partial(failures.late_error, endpoint, limits.answer)
+            return FailedAttempt("timed out", late, again=False)
         except (httpx.TransportError, httpx.InvalidURL) as problem:
             reason = network_reason(problem)
             again = isinstance(problem, httpx.TransportError) and not is_final(problem)
             return FailedAttempt(
                 f"no connection ({reason})", partial(failures.unreachable_error, endpoint, reason), again=again
             )
-        if response.status_code < 300:
-            return response
-        refusal = await self._read_refusal(response)
-        if more := dialect.refused_fields(refusal.status, refusal.body) - refused:
-            self._refused[asked] = refused | more
-            return await self._send_once(request, dialect, endpoint)
-        return FailedAttempt(
-            failures.retry_reason(refusal.status),
-            partial(failures.refused_error, endpoint, refusal),
-            again=not failures.is_overflow(refusal) and should_retry(refusal.status, response.headers),
-            asked=requested_wait(response.headers),
-        )
 
-    async def _post_request(self, request: ModelRequestTerms, endpoint: Endpoint, terms: HeadTerms) -> "httpx.Response":
-        limits = self._limits
+    async def _post_request(
+        self, request: ModelRequestTerms, endpoint: Endpoint, terms: HeadTerms, limits: AnswerLimits
+    ) -> "httpx.Response":
         accept = "text/event-stream, application/x-ndjson, application/json" if request.stream else "application/json"
         headers = {**endpoint.headers, **self._headers, "Accept": accept}
         if endpoint.key is not None:
@@ -319,7 +340,7 @@ class LLMClient:
 
         async def note_sent(step: str, _info: object) -> None:
             if step.endswith(_BODY_SENT):
-                request.on_sent()
+                request.on_sent(limits)
 
         post = client.build_request(
             "POST",
@@ -329,83 +350,103 @@ class LLMClient:
             extensions={"timeout": timeouts, "trace": note_sent},
         )
         response = await client.send(post, stream=True)
-        with without_working_folder():
-            from vibe_jupyter.llm.growing_answer import is_stream  # noqa: PLC0415
+        from vibe_jupyter.llm.growing_answer import is_stream  # noqa: PLC0415
 
         if is_stream(response.headers.get("content-type", "")):
-            # Read again by the transport when the body begins; a test holds it to that.
-            timeouts["read"] = limits.gap
+            # httpx reads this dict again when the body begins, so changing it here sets the limit for the first read. A
+            # test covers this.
+            timeouts["read"] = limits.first_byte
+            request.on_begun(limits)
         return response
 
-    async def _read_refusal(self, response: "httpx.Response") -> HttpRefusal:
-        """What a refusing server says, as far as it says it within bounds."""
+    async def _read_refusal(self, response: "httpx.Response", limits: AnswerLimits) -> HttpRefusal:
+        """Read the body of a refusal, within time and size limits."""
         import httpx  # noqa: PLC0415
 
         said = bytearray()
         try:
-            _check_encoding(response)
-            async with asyncio.timeout(self._limits.connect):
-                async for chunk in response.aiter_bytes():
+            async with asyncio.timeout(limits.connect):
+                async for chunk in _body_of(response):
                     said += chunk
-                    if len(said) > self._limits.error_body:
+                    if len(said) > limits.error_body:
                         break
         except (TimeoutError, httpx.HTTPError, BrokenAnswer):
             pass
         finally:
             await response.aclose()
-        body = bytes(said[: self._limits.error_body]).decode("utf-8", "replace")
+        body = bytes(said[: limits.error_body]).decode("utf-8", "replace")
         return HttpRefusal(response.status_code, body, response.headers.get("location", ""))
 
-    async def _read_chunks(self, response: "httpx.Response", reader: "Reader") -> AsyncGenerator[bytes, None]:
-        """The body, until the answer has ended. A complete answer is not lost to a connection that breaks after it."""
-        import httpx  # noqa: PLC0415
 
-        body = cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
-        try:
-            async with aclosing(body) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-                    if reader.finished:
-                        break
-                until = asyncio.get_running_loop().time() + self._limits.tail
-                while reader.finished and not reader.ended:
-                    async with asyncio.timeout_at(until):
-                        chunk = await anext(chunks, b"")
-                    if not chunk:
-                        return
-                    yield chunk
-                if reader.ended:
-                    async with asyncio.timeout(self._limits.drain):
-                        async for _ in chunks:
-                            pass
-        except (httpx.HTTPError, TimeoutError) as problem:
-            if reader.finished:
-                return
-            if isinstance(problem, httpx.ReadTimeout):
-                raise BrokenAnswer("limit", f"nothing came for {self._limits.gap:.0f} s") from problem
-            raise BrokenAnswer("truncated", network_reason(problem)) from problem
+def _body_of(response: "httpx.Response") -> AsyncGenerator[bytes, None]:
+    """Return an iterator over the body.
 
-
-def _check_encoding(response: "httpx.Response") -> None:
+    Raises:
+        BrokenAnswer: The content encoding isn't supported.
+    """
     encoding = response.headers.get("content-encoding", "").lower()
-    if encoding not in _ENCODINGS:
+    if encoding not in _PLAIN | _UNFOLDED:
         raise BrokenAnswer("not_sse", f"content encoding {encoding}")
+    # skip httpx's decoder for plain bodies: it would process every read
+    reads = response.aiter_raw() if encoding in _PLAIN else response.aiter_bytes()
+    return cast("AsyncGenerator[bytes, None]", reads)
+
+
+async def _read_chunks(
+    body: AsyncGenerator[bytes, None], decoder: AnswerDecoder, limits: AnswerLimits, *, is_streamed: bool
+) -> AsyncGenerator[bytes, None]:
+    """Yield the body until the answer has ended. A complete answer survives a connection that breaks after it."""
+    import httpx  # noqa: PLC0415
+
+    from vibe_jupyter.llm.silence_guard import SilenceGuard  # noqa: PLC0415
+
+    first, gap = (limits.first_byte, limits.gap) if is_streamed else (limits.answer, limits.answer)
+    waited, loop = first, asyncio.get_running_loop()
+    try:
+        async with aclosing(body) as chunks:
+            with SilenceGuard(gap, loop) as guard:
+                async for chunk in chunks:
+                    guard.since, waited = None, gap
+                    yield chunk
+                    if decoder.finished:
+                        break
+                    # httpx applies one read timeout to the whole body (that of the first read), so the guard enforces
+                    # the shorter gap.
+                    guard.since = loop.time() if gap < first else None
+            until = loop.time() + limits.tail
+            while decoder.finished and not decoder.ended:
+                async with asyncio.timeout_at(until):
+                    chunk = await anext(chunks, b"")
+                if not chunk:
+                    return
+                yield chunk
+            if decoder.ended:
+                async with asyncio.timeout(limits.drain):
+                    async for _ in chunks:
+                        pass
+    except (httpx.HTTPError, TimeoutError) as problem:
+        if decoder.finished:
+            return
+        if isinstance(problem, httpx.ReadTimeout | TimeoutError):
+            is_begin = waited == limits.first > limits.gap or not is_streamed
+            raise late_answer("nothing came for", waited, BEGIN_SETTING if is_begin else IDLE_SETTING) from problem
+        raise BrokenAnswer("truncated", network_reason(problem)) from problem
 
 
 class BodyEncoder:
-    """Keeps the bytes of the messages and tools of the latest request, and of no other."""
+    """Request encoder that caches the encoded messages and tools of the latest request only."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self._model: Model | None = None
         self._tools: tuple[ToolSpec, ...] = ()
         self._tool_bytes = b""
+        # Keyed by the id of the anchor message and whether the entry is for the anchor itself or for a message derived
+        # from it. Holding a reference to the anchor keeps its id from being reused.
         self._messages: dict[tuple[int, bool], tuple[Message, Message, bytes]] = {}
-        """By identity, and whether the message itself is meant or what follows it. The message is held beside what was
-        sent for it and its bytes, so that its identity cannot become another's."""
 
     def encode(self, request: ModelRequestTerms, terms: HeadTerms | None = None) -> bytes:
-        """The body of a request."""
+        """Encode the body of a request, reusing messages encoded for the previous one."""
         if request.tools != self._tools:
             self._tools = request.tools
             self._tool_bytes = self.dialect.encode_tools(request.tools)
@@ -434,12 +475,15 @@ class BodyEncoder:
 def arrange_messages(
     messages: Sequence[Message], *, sees_images: bool, alternates: bool
 ) -> Iterator[tuple[Message, Message]]:
-    """Pairs of a message that stays and what is sent for it: itself, or the images of the results that end with it.
+    """Yield pairs of an anchor in the history and the message to send for it.
+
+    The second is the anchor itself, a user message with the images of the tool results that end with the anchor, or a
+    filler required by the server.
 
     Args:
-        messages: the history.
-        sees_images: images of results follow as a message of the user, the only place where servers take them.
-        alternates: see `vibe_jupyter.llm.request.Dialect`.
+        messages: The history.
+        sees_images: Whether to send images of results in a user message, the only place where servers accept them.
+        alternates: See `vibe_jupyter.llm.request.Dialect`.
     """
     previous: Message | None = None
     for anchor, message in _with_images(messages, sees_images=sees_images):
@@ -457,13 +501,16 @@ def _results_with_images(messages: Sequence[Message]) -> list[ToolMessage]:
 
 
 def _is_answer(messages: Sequence[Message]) -> bool:
-    """Whether they end with one, behind which the model is asked to go on."""
+    """Return whether the history ends with an answer, which needs a follow-up message."""
     return bool(messages) and isinstance(messages[-1], AssistantMessage)
 
 
 def _with_images(messages: Sequence[Message], *, sees_images: bool) -> Iterator[tuple[Message, Message]]:
-    """Results stand together, so their images come after the last of them. An image that an earlier result of these
-    messages has is not sent again: it is said where it is."""
+    """Add a user message with the images after each run of tool results.
+
+    Tool results must stay adjacent, so the images follow the last of them. A repeated image isn't sent again: a note
+    refers to the first one.
+    """
     first: dict[ImagePart, _ImagePlace] = {}
     results = 0
     waiting: list[TextPart | ImagePart] = []
@@ -480,7 +527,8 @@ def _with_images(messages: Sequence[Message], *, sees_images: bool) -> Iterator[
 
 
 def _new_images(message: ToolMessage, result: int, first: dict[ImagePart, "_ImagePlace"]) -> list[TextPart | ImagePart]:
-    """The images of one result that no earlier one has, by their numbers in it; nothing where it has none."""
+    """Return the images of a result that no earlier result has, preceded by a note on their origin. Empty if it has
+    none."""
     images = [part for part in message.parts if isinstance(part, ImagePart)]
     if not images:
         return []
@@ -500,13 +548,11 @@ def _new_images(message: ToolMessage, result: int, first: dict[ImagePart, "_Imag
 
 
 class _ImagePlace(NamedTuple):
-    """Where an image was sent."""
+    """Position of an image that was already sent."""
 
     tool: str
-    result: int
-    """Place of the result among all of these messages."""
-    number: int
-    """In that result."""
+    result: int  # index of the result among all messages
+    number: int  # index of the image within the result
 
     def seen_from(self, result: int) -> str:
         back = result - self.result
@@ -517,13 +563,14 @@ class _ImagePlace(NamedTuple):
 
 @cache
 def _no_answer() -> Message:
-    """Stands between two messages of the user, and between a tool's result and the user."""
+    """Return the filler between two user messages, or between a tool result and a user message."""
     return AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
 
 
 @cache
 def _go_on() -> Message:
-    """Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
+    """Return the filler between two answers, and after a trailing one, which servers would otherwise continue or
+    repeat."""
     return UserMessage(parts=(TextPart(text="Go on."),))
 
 

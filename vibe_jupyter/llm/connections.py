@@ -1,4 +1,4 @@
-"""The connections that are kept between requests, and what the network said when one failed."""
+"""Persistent HTTP connections, and descriptions of network errors."""
 
 import asyncio
 import importlib
@@ -22,35 +22,31 @@ from vibe_jupyter.safe_imports import light_module, without_collections, without
 if TYPE_CHECKING:
     import httpx
 
-KEEP_ALIVE = 60.0
-"""Seconds an idle connection is kept for the next turn."""
-MAX_IDLE = 16
-"""Idle connections that are kept: at each request httpcore looks at all connections once for every idle one."""
+KEEP_ALIVE = 60.0  # seconds an idle connection is kept open for the next turn
+MAX_IDLE = 16  # idle connections; on each request, httpcore scans all connections once per idle one
 
+# Includes modules that httpx imports lazily on first use.
 _NETWORK = ("httpx", "httpcore", "h11", "anyio._backends._asyncio", "certifi")
-"""What httpx imports by itself when it is first used is among them."""
 
-SMALL = 1024 * 1024
-"""Bytes of an answer in JSON."""
-READ_GAP = 15.0
-"""Seconds to a connection, and between two reads."""
-WHOLE = 120.0
-"""Seconds for all of it."""
+SMALL = 1024 * 1024  # bytes of a JSON response
+READ_GAP = 15.0  # seconds to connect, and between two reads
+WHOLE = 120.0  # seconds for the whole response
 
 
 class HttpConnections:
-    """One pool for each kind of address, all on one event loop."""
+    """HTTP connection pools, one per kind of address, bound to one event loop."""
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}
-        """By whether the address is loopback, and whether it speaks TLS."""
+        self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}  # keyed by (loopback, TLS)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def client(self, endpoint: Endpoint) -> "httpx.AsyncClient":
-        """The kept client; one that belongs to another event loop cannot be used or closed here, and is dropped.
+        """Return the pooled client for an address.
+
+        Clients of another event loop can be neither used nor closed from this one, so they are dropped.
 
         Raises:
-            ModelError: the environment names a proxy that cannot be used.
+            ModelError: The environment names a proxy that can't be used.
         """
         import httpx  # noqa: PLC0415
 
@@ -62,7 +58,7 @@ class HttpConnections:
             try:
                 self._clients[kind] = httpx.AsyncClient(
                     verify=tls_context(tls=endpoint.tls),
-                    # A proxy is asked for what is on other machines only.
+                    # use the environment's proxy for remote servers only
                     trust_env=not endpoint.loopback,
                     follow_redirects=False,
                     limits=httpx.Limits(max_keepalive_connections=MAX_IDLE, keepalive_expiry=KEEP_ALIVE),
@@ -74,7 +70,7 @@ class HttpConnections:
         return self._clients[kind]
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections of this event loop, and drop those of another one."""
         clients, self._clients = self._clients, {}
         if self._loop is asyncio.get_running_loop():
             for client in clients.values():
@@ -83,7 +79,7 @@ class HttpConnections:
 
 @cache
 def load_http() -> None:
-    """Import what speaks HTTP, with what it imports when first used."""
+    """Import the HTTP stack, including what httpx imports lazily."""
     with without_working_folder(), without_collections(), _without_command_line():
         for name in _NETWORK:
             importlib.import_module(name)
@@ -91,8 +87,11 @@ def load_http() -> None:
 
 @contextmanager
 def _without_command_line() -> Generator[None]:
-    """httpx imports its command line, and with it click, rich and pygments where they are installed, which takes longer
-    than all the rest of it. Whoever calls `httpx.main` gets it then."""
+    """Keep httpx from importing its command line.
+
+    It pulls in click, rich and pygments if they are installed, which takes longer than all the rest. `httpx.main` still
+    imports it on demand.
+    """
     name = "httpx._main"
     if "httpx" in sys.modules:
         yield
@@ -106,8 +105,10 @@ def _without_command_line() -> Generator[None]:
 
 
 def tls_context(*, tls: bool) -> ssl.SSLContext:
-    """The public authorities, and those of the system, SSL_CERT_FILE and SSL_CERT_DIR. For plain http none: reading
-    them would take 20 ms for nothing."""
+    """Return an SSL context that trusts certifi's CAs and the system's, SSL_CERT_FILE and SSL_CERT_DIR included.
+
+    For plain http it is empty: loading the certificates would take 20 ms for nothing.
+    """
     import httpx  # noqa: PLC0415
 
     if not tls:
@@ -118,7 +119,7 @@ def tls_context(*, tls: bool) -> ssl.SSLContext:
 
 
 def network_reason(problem: BaseException) -> str:
-    """A few words for a user; HTTP libraries wrap what happened several times."""
+    """Describe a network error briefly for the user. HTTP libraries wrap the original exception several times."""
     for cause in _exception_causes(problem):
         match cause:
             case ConnectionRefusedError():
@@ -139,12 +140,12 @@ def network_reason(problem: BaseException) -> str:
 
 
 def is_final(problem: BaseException) -> bool:
-    """Whether asking again cannot help: a certificate does not become trusted by it."""
+    """Return whether retrying can't help, as with an untrusted certificate."""
     return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _exception_causes(problem))
 
 
 def _exception_causes(problem: BaseException | None) -> Iterator[BaseException]:
-    """The exception, what is in it, and what is behind it."""
+    """Yield the exception, its group members, causes and contexts."""
     while problem is not None:
         yield problem
         if isinstance(problem, BaseExceptionGroup):
@@ -155,31 +156,28 @@ def _exception_causes(problem: BaseException | None) -> Iterator[BaseException]:
 
 
 class FetchRequest(NamedTuple):
-    """What to ask."""
+    """A small request outside the conversation."""
 
     method: str
-    path: str
-    """What follows api_base."""
-    body: JsonValue = None
-    """None sends none."""
-    most: int = SMALL
-    """Bytes that are taken."""
+    path: str  # appended to api_base
+    body: JsonValue = None  # JSON body, or None for no body
+    most: int = SMALL  # upper bound of the response in bytes
 
     @property
     def content(self) -> bytes:
-        """The body as it is sent."""
+        """The encoded body."""
         return b"" if self.body is None else json.dumps(self.body).encode()
 
 
 class FetchResult(NamedTuple):
-    """What came back, whatever its status."""
+    """A response, whatever its status."""
 
     status: int
     content: bytes
 
     @property
     def json(self) -> dict[str, JsonValue]:
-        """The object it is; empty where it is none."""
+        """The body as a JSON object, or an empty one if it isn't one."""
         try:
             value = json_text.parse_json(self.content.decode("utf-8", "replace"))
         except ValueError:
@@ -188,27 +186,21 @@ class FetchResult(NamedTuple):
 
 
 class ResponseBody(Protocol):
-    """A response that is coming in."""
+    """A streaming HTTP response, as httpx provides it."""
 
     @property
-    def status_code(self) -> int:
-        """The HTTP status."""
-        ...
+    def status_code(self) -> int: ...
 
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The body, read by read."""
-        ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
 
-    async def aclose(self) -> None:
-        """End it."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 def id_in_path(server_id: str) -> str:
-    """An id that a server gave, as one piece of a path: it cannot lead elsewhere.
+    """Quote an id received from a server as a single path segment, so that it can't escape the path.
 
     Raises:
-        ValueError: it is no piece of a path.
+        ValueError: The id is empty or consists of dots.
     """
     if not server_id.strip("."):
         raise ValueError("The server gave no id.")
@@ -216,10 +208,10 @@ def id_in_path(server_id: str) -> str:
 
 
 async def read_whole(response: ResponseBody, endpoint: Endpoint, most: int) -> FetchResult:
-    """The whole of a response.
+    """Read a whole response.
 
     Raises:
-        ModelError: it is longer than wanted.
+        ModelError: It is larger than `most` bytes.
     """
     content = bytearray()
     try:

@@ -1,8 +1,10 @@
-"""From what went wrong to one `ModelError`: its kind for the program, two sentences for the user.
+"""Turn failures of a request into a `ModelError`: a kind for the program, and a message with the next step for the
+user.
 
-Every text a server sent passes `Words`, so that a key a server repeats is shown nowhere.
+Text from a server is always cleaned by `clean_text`, so that an echoed API key is never shown.
 """
 
+import html
 import json
 import math
 import re
@@ -17,62 +19,125 @@ from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.json_text import repair_surrogates
 from vibe_jupyter.llm.request import Endpoint
 
-MAX_PROVIDER_MESSAGE = 400
-"""Characters kept of a server's own words."""
-MAX_CLEANED = 8_000
-"""Characters looked at for those; a server may send a megabyte of tags."""
-MIN_REDACTED_KEY = 4
-"""Characters; a shorter key is a placeholder such as ``x``, and hiding it would garble the text."""
+MAX_PROVIDER_MESSAGE = 400  # characters of a server's message
+MAX_CLEANED = 8_000  # characters to clean; a server may send a megabyte of tags
+BEGIN_SETTING = "api_timeout"
+IDLE_SETTING = "api_stream_idle_timeout"
+MIN_REDACTED_KEY = 4  # characters; shorter keys are placeholders such as `x`, and redacting them would garble the text
 
+# Context-length errors of OpenAI, Mistral, llama.cpp, vLLM, TGI, Ollama, Groq and Gemini.
 _OVERFLOW = lazy_pattern(
-    r"context[ _-]?(length|size|window)|maximum (model|sequence) length|prompt (is )?too long|input is too long"
-    r"|too many (input |prompt )?tokens|maximum number of (input )?tokens"
-    r"|tokens? .{0,40}exceeds? .{0,40}(limit|maximum)"
-    r"|max_new_tokens. must be|reduce the length of|context overflow|too large for model",
+    r"context[ _-]?(length|size|window|limit)|maximum (model|sequence|input|prompt) length|prompt (is )?too long"
+    r"|(input|conversation) is too long|too many (input |prompt )?tokens|maximum number of (input )?tokens"
+    r"|(?<!max)(?<!max_)(?<!completion)(?<!output)[ _`'\"]tokens?\b.{0,40}exceed.{0,40}(limit|max)|model token limit"
+    r"|max_new_tokens. must be|inputs. must have less than|reduce the length of|context overflow"
+    r"|too large for .{0,40}model"
+    r"|(prompt|input) exceeds? (the )?max|maximum allowed input|input length should be|\bn_ctx\b|max_(model|seq)_len"
+    r"|max_seq_length|string_above_max_length|tokens_limit_reached|inputs tokens \+|kv[ _-]?cache is full"
+    r"|(输入|提示|上下文).{0,12}(超出|超过)|(超出|超过).{0,8}(长度|上下文)",
     re.IGNORECASE,
 )
-"""How servers say that a conversation is too long: OpenAI, Mistral, llama.cpp, vLLM, TGI, Ollama, Groq, Gemini."""
+# Refusals for other reasons: the answer's token limit, which may also name the context length, a rate limit, a field.
+_OTHER_LIMIT = lazy_pattern(
+    r"max_(completion_|output_|new_)?tokens\W{0,3}"
+    r"(\(?\d+\)? )?(must be less|exceeds the max|is too large|: \d+ >|\d+ cannot)"
+    r"|per[ _-](minute|hour|day)|rate[ _-]limit|tool_calls\W{0,2}\d|token (has|is) (exceeded|expired)|image too large",
+    re.IGNORECASE,
+)
+# Even with a token limit, a server that counts the prompt could take a shorter one.
+_COUNTS_PROMPT = lazy_pattern(
+    r"\d+ (input|prompt) tokens|minus the prompt|tokens in the (prompt|messages)", re.IGNORECASE
+)
+_DURATION = lazy_pattern(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?(?:(\d{1,9}(?:\.\d{1,9})?)ms)?")
+_WAIT = lazy_pattern(r'(?:"retryDelay"\s*:\s*"|\b(?:try again|retry) in )([\d.hms]*[hms])\b')
+_BUSY = frozenset({429, 503, 529})
 _OVERFLOW_STATUSES = frozenset({400, 422, 500})
+_REFUSED_CALL_STATUSES = frozenset({400, 422})
+# Groq's codes for a call that it could not parse
+_UNREAD_CALL = lazy_pattern(r"""["'](?:tool_use_failed|output_parse_failed)["']""")
+_PASSING_STATUSES = frozenset({408, 425, 429})
+# Types of transient errors at OpenAI, Anthropic, Gemini and OpenRouter.
+_PASSING_TYPES = frozenset(
+    {"server_error", "internal_error", "internal_server_error", "overloaded_error", "api_error", "upstream_error"}
+    | {"service_unavailable", "timeout", "UNAVAILABLE", "INTERNAL", "provider_error"}
+    | {"tool_use_failed", "output_parse_failed"}
+)
 _TAG = lazy_pattern(r"<(script|style)\b.*?</\1\s*>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
+_TITLE = lazy_pattern(r"<title\b[^>]{0,200}>\s*([^<]*[^<\s])", re.IGNORECASE)
 _BEARER = lazy_pattern(r"(?i)\bbearer\s+[\w.~+/=-]{8,}")
 _INVISIBLE = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\s]+")
 
 
 class BrokenAnswer(Exception):
-    """An answer that cannot be used; raised by what reads it, before anyone knows where it came from."""
+    """Raised by decoders for an unusable answer, before the endpoint is known."""
 
-    def __init__(self, kind: ModelErrorKind, detail: str = "") -> None:
+    def __init__(self, kind: ModelErrorKind, detail: str = "", *, passing: bool = True, step: str = "") -> None:
         super().__init__(kind, detail)
         self.kind: ModelErrorKind = kind
-        self.detail = detail
-        """The server's own words, or what exactly was wrong."""
+        self.passing = passing  # False if the same request would certainly fail again
+        self.detail = detail  # the server's message, or the exact problem
+        self.step = step  # next step for the user, if it isn't the usual one of this kind
+
+
+def late_answer(what: str, seconds: float, setting: str) -> BrokenAnswer:
+    """Return the error for a stream or body that exceeded a time limit.
+
+    Args:
+        what: How the time passed, such as ``nothing came for``.
+        seconds: The limit.
+        setting: Key in config.toml that changes the limit.
+    """
+    return BrokenAnswer("limit", f"{what} {seconds:g} s", step=_limit_step(seconds, setting))
 
 
 class HttpRefusal(NamedTuple):
-    """A status of 300 or more."""
+    """A response with a status of 300 or more."""
 
     status: int
     body: str
-    location: str = ""
-    """Where a redirect points to."""
+    location: str = ""  # target of a redirect
 
 
 def provider_message(body: JsonValue) -> str:
-    """The words for a user in an error object, whichever of the usual places they are in."""
+    """Extract the message from an error object, wherever the server puts it."""
     if isinstance(body, str):
         return body
     if isinstance(body, list):
         return "; ".join(filter(None, (provider_message(item) for item in body[:3])))
     if isinstance(body, dict):
         for name in ("error", "message", "msg", "detail", "errors"):
-            if body.get(name):
-                return provider_message(body[name]) or json.dumps(body, ensure_ascii=False)
+            if said := provider_message(body.get(name)):
+                place = _field_place(body.get("loc"))
+                said = f"{place}: {said}" if place else said
+                behind = _reason_behind(body.get("metadata"))
+                return f"{said}: {behind}" if behind else said
         return json.dumps(body, ensure_ascii=False) if body else ""
     return ""
 
 
+def _reason_behind(metadata: JsonValue) -> str:
+    """Return what the server behind a router said, as OpenRouter passes it on."""
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return server_reason(raw) if isinstance(raw, str) else provider_message(raw)
+
+
+def is_passing(error: JsonValue) -> bool:
+    """Return whether an error object in an answer reports a transient server failure rather than a bad request."""
+    if not isinstance(error, dict):
+        return False
+    code = next((error[name] for name in ("code", "status", "status_code") if error.get(name) is not None), None)
+    if isinstance(code, int | str) and str(code).isdigit():
+        return int(code) in _PASSING_STATUSES or int(code) >= 500
+    return any(isinstance(one, str) and one in _PASSING_TYPES for one in (error.get("type"), code))
+
+
+def _field_place(loc: JsonValue) -> str:
+    """Format the path of an invalid field, as FastAPI and Mistral report it."""
+    return ".".join(str(part) for part in loc if part != "body") if isinstance(loc, list) else ""
+
+
 def clean_text(text: str, *secrets: str) -> str:
-    """A server's text made fit to show: plain, on one line, short, and without the key."""
+    """Clean a server's text for display: no markup, one line, truncated, secrets redacted."""
     text = repair_surrogates(text)
     for secret in secrets:
         if len(secret) >= MIN_REDACTED_KEY:
@@ -85,8 +150,8 @@ def clean_text(text: str, *secrets: str) -> str:
 def refused_error(
     endpoint: Endpoint, refusal: HttpRefusal, *, retries: int = 0, wait: float | None = None
 ) -> ModelError:
-    """The error of a status; `wait` is what the server asked for when that is more than we wait."""
-    said = clean_text(_message_of(refusal.body), *endpoint.secrets)
+    """Return the error for a refusal. `wait` is the server's requested delay if it exceeds our limit."""
+    said = clean_text(server_reason(refusal.body), *endpoint.secrets)
     kind = _error_kind(refusal)
     what, step = _refusal_text(endpoint, refusal, kind)
     if retries:
@@ -97,19 +162,25 @@ def refused_error(
 
 
 def broken_error(endpoint: Endpoint, failure: BrokenAnswer, partial_text: str) -> ModelError:
-    """The error of an answer that began with a status of 200."""
+    """Return the error for an answer that failed after a status of 200."""
     said = clean_text(failure.detail, *endpoint.secrets)
     kind: ModelErrorKind = failure.kind
-    if kind == "provider" and _OVERFLOW.search(failure.detail):
+    if kind == "provider" and _says_overflow(failure.detail):
         kind = "overflow"
     what, step = _broken_text(endpoint, kind)
-    return ModelError(_error_text(what, said, step), kind=kind, provider_message=said, partial_text=partial_text)
+    return ModelError(
+        _error_text(what, said, failure.step or step),
+        kind=kind,
+        provider_message=said,
+        partial_text=partial_text,
+        passing=failure.passing,
+    )
 
 
 def unreachable_error(
     endpoint: Endpoint, reason: str, *, retries: int = 0, kind: ModelErrorKind = "connection"
 ) -> ModelError:
-    """The error of a connection that never came about, or broke before an answer began."""
+    """Return the error for a connection that failed before an answer began."""
     again = f" after {retries + 1} attempts" if retries else ""
     what = f"No answer from {endpoint.place}{again} ({clean_text(reason, *endpoint.secrets)})"
     base = endpoint.setting
@@ -127,33 +198,73 @@ def unreachable_error(
     return ModelError(_error_text(what, "", step), kind=kind)
 
 
+def late_error(endpoint: Endpoint, seconds: float, *, retries: int = 0) -> ModelError:
+    """Return the error of an answer that did not begin within the limit."""
+    again = f" after {retries + 1} attempts" if retries else ""
+    what = f"No answer from {endpoint.place}{again} (nothing for {seconds:g} s)"
+    return ModelError(_error_text(what, "", _limit_step(seconds, BEGIN_SETTING)), kind="limit")
+
+
+def _limit_step(seconds: float, setting: str) -> str:
+    return f"If the server is only slow, raise {setting} in config.toml, now {seconds:g} s (0 for no limit)."
+
+
 def _proxy_of(endpoint: Endpoint) -> str:
-    """The host and port of the proxy that it is asked through; empty where there is none."""
+    """Return the host and port of the proxy used for an endpoint, or '' if there is none."""
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - most servers answer
 
     proxies = getproxies()
     named = proxies.get("https" if endpoint.tls else "http") or proxies.get("all", "")
-    place = (named.partition("://")[2] or named).rstrip("/").rpartition("@")[2]  # without a password
+    place = (named.partition("://")[2] or named).rstrip("/").rpartition("@")[2]  # without user and password
     return "" if proxy_bypass(endpoint.host) else place
 
 
-def retry_reason(status: int) -> str:
-    """Why another attempt is made, in a few words."""
-    return f"the server {'is busy' if status in {429, 503, 529} else 'failed'} ({status})"
+def retry_reason(refusal: HttpRefusal) -> str:
+    """Explain briefly why the request is retried."""
+    status = refusal.status
+    if is_unread_call(refusal):
+        return f"the server could not read the model's call ({status})"
+    return f"the server {'is busy' if status in _BUSY else 'failed'} ({status})"
 
 
-def _message_of(body: str) -> str:
+def duration(text: str) -> float | None:
+    """Return the seconds of a duration such as ``1m30.5s``, or None for any other text."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not found[0]:
+        return None
+    hours, minutes, seconds, milliseconds = (float(one or 0) for one in found.groups())
+    return hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
+
+
+def wait_in_words(refusal: HttpRefusal) -> float | None:
+    """Return the seconds that a busy server's body asks to wait, as Gemini's does, or None."""
+    found = _WAIT.search(refusal.body) if refusal.status in _BUSY else None
+    return None if found is None else duration(found[1])
+
+
+def server_reason(body: str) -> str:
+    """Return the reason in a refusal: the message of a JSON body, the title of an HTML page, or the text itself."""
     try:
         return provider_message(json_text.parse_json(body)) or body
     except ValueError:
-        return body
+        title = _TITLE.search(body[:MAX_CLEANED])
+        return html.unescape(title[1]) if title else body
+
+
+def is_unread_call(refusal: HttpRefusal) -> bool:
+    """Return whether the server could not read the call that the model wrote, which may be better the next time."""
+    return refusal.status in _REFUSED_CALL_STATUSES and _UNREAD_CALL.search(refusal.body) is not None
 
 
 def is_overflow(refusal: HttpRefusal) -> bool:
-    """Whether the conversation is too long, which no further attempt makes shorter."""
-    return refusal.status == 413 or (
-        refusal.status in _OVERFLOW_STATUSES and _OVERFLOW.search(refusal.body) is not None
-    )
+    """Return whether this is a context-length error, which retrying can't fix."""
+    return refusal.status == 413 or (refusal.status in _OVERFLOW_STATUSES and _says_overflow(refusal.body))
+
+
+def _says_overflow(said: str) -> bool:
+    if _OVERFLOW.search(said) is None:
+        return False
+    return _COUNTS_PROMPT.search(said) is not None or _OTHER_LIMIT.search(said) is None
 
 
 def _error_kind(refusal: HttpRefusal) -> ModelErrorKind:
@@ -199,7 +310,7 @@ def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind
 
 
 def _hint_of_v1(endpoint: Endpoint) -> str:
-    """The end that people forget most often."""
+    """Suggest ``/v1``, the suffix that is most often forgotten."""
     bare = urlsplit(endpoint.url).path == "/chat/completions"
     return "; at most servers it ends in /v1" if bare else ""
 

@@ -1,6 +1,6 @@
-"""What a model server does by itself while it answers: calls it runs, calls it wants to run, files it made.
+"""Events of tools hosted by the model server: calls it runs, calls awaiting approval, and files it produced.
 
-`read_event` turns the body of a named event into one of these values; what cannot be read is None, and passed over.
+`read_event` parses the body of a named event. Malformed events are skipped.
 """
 
 from typing import Literal, NamedTuple
@@ -12,77 +12,74 @@ from vibe_jupyter.protocol import Delta, Usage
 
 Object = dict[str, JsonValue]
 
-MAX_DEPTH = 40
-"""Levels of what a server tells that are kept."""
-MAX_ID = 256
-"""Characters of an id that a server gave and that is sent back to it."""
+MAX_DEPTH = 40  # nesting depth kept of a server's data
+MAX_ID = 256  # characters of a server's id that is sent back to it
 
 
 class HostedCall(NamedTuple):
-    """A call that the server runs: it begins, or it is over."""
+    """Start or end of a call that the server runs."""
 
     round: int
-    name: str
-    """Opaque: the server's name for the tool."""
+    name: str  # the server's opaque name of the tool
     phase: Literal["calling", "complete"]
-    data: Object
-    """Whatever the server tells of it; `kind` says how to read it."""
+    data: Object  # the server's details of the call, to be read according to `kind`
 
     @property
     def kind(self) -> str:
-        """``code_execution``, ``web_search``, ``shell``, ``custom``, or a word we do not know; empty for none."""
+        """The tool's type: ``code_execution``, ``web_search``, ``shell``, ``custom``, an unknown type, or '' for none.
+        The tool's type: ``code_execution``, ``web_search``, ``shell``, ``custom``, an unknown type, or '' for none."""
         kind = self.data.get("tool_type")
         return kind if isinstance(kind, str) else ""
 
 
 class HostedCallRequest(NamedTuple):
-    """A call that the server runs only after a yes; its run waits for it."""
+    """A call that the server runs only after approval. Its run is blocked until then."""
 
     id: str
     round: int
     kind: str
-    source: str
-    """Such as ``built_in``."""
-    label: str
-    """What the server calls the tool for people, such as ``Python code``."""
+    source: str  # such as `built_in`
+    label: str  # the server's display name of the tool, such as `Python code`
     arguments: JsonValue
 
 
 class HostedFile(NamedTuple):
-    """A file that the server made."""
+    """A file produced by the server."""
 
     id: str
     name: str
     media_type: str
     size: int
-    text: str | None = None
-    """None where the body is no text, or was left out."""
-    data: str | None = None
-    """Base64; None where the body is text, or was left out."""
+    text: str | None = None  # None if the content is binary or was omitted
+    data: str | None = None  # Base64, or None if the content is text or was omitted
     preview: str = ""
-    problem: str = ""
-    """Why there is no such file, in the server's words; empty where there is one."""
+    problem: str = ""  # the server's reason why there is no such file, or ''
 
 
 class HostedSession(NamedTuple):
-    """The server's name for what it keeps of this conversation."""
+    """Id of the server's session for this conversation."""
 
     id: str
 
 
 class CountsSoFar(NamedTuple):
-    """What an answer that goes on has used; only some servers say."""
+    """Usage reported while streaming (optional; few servers send it)."""
 
     usage: Usage
 
 
+class HeldBack(NamedTuple):
+    """Number of characters received but not shown yet, since they may belong to a call."""
+
+    characters: int
+
+
 AgenticEvent = HostedCall | HostedCallRequest | HostedFile | HostedSession
-Piece = Delta | AgenticEvent | CountsSoFar
-"""What a decoder makes of an answer while it comes in."""
+Piece = Delta | AgenticEvent | CountsSoFar | HeldBack  # output of a decoder while an answer arrives
 
 
 def read_event(name: str, body: JsonValue) -> list[AgenticEvent]:
-    """A named event of a stream."""
+    """Parse a named event of a stream."""
     body = _plain_value(body)
     if not isinstance(body, dict):
         return []
@@ -100,7 +97,7 @@ def read_event(name: str, body: JsonValue) -> list[AgenticEvent]:
 
 
 def read_answer(body: Object) -> list[AgenticEvent]:
-    """What a whole answer carries beside its text."""
+    """Return the hosted events of a non-streamed answer."""
     events: list[AgenticEvent] = list(answer_session(body))
     calls, files = _plain_value(body.get("agentic_tool_calls")), _plain_value(body.get("files"))
     for call in calls if isinstance(calls, list) else []:
@@ -113,13 +110,13 @@ def read_answer(body: Object) -> list[AgenticEvent]:
 
 
 def answer_session(body: Object) -> list[HostedSession]:
-    """The session an answer belongs to; at most one."""
+    """Return the session of an answer, if it has one."""
     session = _text_field(body, "session_id")
     return [HostedSession(session)] if 0 < len(session) <= MAX_ID and session.isprintable() else []
 
 
 def _plain_value(value: JsonValue, depth: int = 0) -> JsonValue:
-    """The value as it can be kept and shown: whole characters only, and no deeper than anyone reads."""
+    """Sanitize a value for storage and display: valid Unicode, and no deeper than `MAX_DEPTH`."""
     match value:
         case str():
             return repair_surrogates(value)
@@ -134,7 +131,7 @@ def _plain_value(value: JsonValue, depth: int = 0) -> JsonValue:
 
 
 def _finished_call(call: Object) -> HostedCall:
-    """An entry of agentic_tool_calls as the end of a call."""
+    """Convert an entry of ``agentic_tool_calls`` to the end of a call."""
     said = {
         "tool_type": "record",
         "arguments": call.get("arguments"),

@@ -1,4 +1,4 @@
-"""One module a dialect, imported when a model speaks it. A new one is added to the table here, and to `DialectName`."""
+"""API dialects, one module each, imported on first use. A new one must be added to `_CLASSES` and `DialectName`."""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -33,5 +33,4 @@ class _Dialects(Mapping[str, Dialect]):
         return len(_CLASSES)
 
 
-DIALECTS: Final = _Dialects()
-"""Name to dialect."""
+DIALECTS: Final = _Dialects()  # dialects by name

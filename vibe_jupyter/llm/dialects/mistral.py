@@ -1,4 +1,4 @@
-"""Mistral's API: Chat Completions with rules of its own (docs/models.md)."""
+"""Mistral's API: Chat Completions with some rules of its own (docs/models.md)."""
 
 import hashlib
 import string
@@ -6,25 +6,25 @@ import string
 from pydantic import JsonValue
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.llm.dialects.openai import OpenAIDialect, reasoning_text
-from vibe_jupyter.llm.request import HeadTerms, Model, ModelRequestTerms
-from vibe_jupyter.protocol import AssistantMessage, ReasoningPart
+from vibe_jupyter.llm.dialects.openai import OpenAIDialect
+from vibe_jupyter.llm.request import IN_CONTENT, HeadTerms, Model, ModelRequestTerms
+from vibe_jupyter.protocol import AssistantMessage
 
 _ID = lazy_pattern(r"[A-Za-z0-9]{9}")
 _LETTERS = string.digits + string.ascii_letters
 _THINKS = frozenset({"medium", "high", "max"})
+_THINKS_NOT = frozenset({"off", "low"})
 _KNOW_CACHE_KEY = ("api.mistral.ai",)
-THINKING_TEMPERATURE = 1.0
-"""The only one at which these models think well."""
+THINKING_TEMPERATURE = 1.0  # the only temperature at which these models reason well
 
 
 class MistralDialect(OpenAIDialect):
-    """See `vibe_jupyter.llm.request.Dialect`."""
+    """Mistral's variant of Chat Completions, see `vibe_jupyter.llm.request.Dialect`."""
 
     alternates = True
 
     def options(self, request: ModelRequestTerms, terms: HeadTerms) -> dict[str, JsonValue]:
-        """Counts come without being asked for; calls in pieces do not."""
+        """Return the optional fields. Mistral reports usage unasked, but streams calls in pieces only on request."""
         options: dict[str, JsonValue] = {}
         if request.stream:
             options["stream_options"] = {"stream_tool_calls": True}
@@ -37,24 +37,18 @@ class MistralDialect(OpenAIDialect):
         return options
 
     def tool_choice(self, choice: str) -> JsonValue:
-        """Mistral says "any" for what others call "required"."""
+        """Translate "required" to Mistral's "any"."""
         return "any" if choice == "required" else super().tool_choice(choice)
 
-    def assistant(self, message: AssistantMessage, model: Model) -> dict[str, JsonValue]:
-        """What the model thought comes first, as a part; never beside an empty text, which would spoil the cache."""
-        encoded = super().assistant(message, model)
-        if model.thinking in _THINKS and (reasoning := reasoning_text(message)):
-            thought: dict[str, JsonValue] = {"type": "thinking", "thinking": [{"type": "text", "text": reasoning}]}
-            if seal := next((part.signature for part in message.parts if isinstance(part, ReasoningPart)), None):
-                thought["signature"] = seal
-            content: list[JsonValue] = [thought]
-            if message.text:
-                content.append({"type": "text", "text": message.text})
-            encoded["content"] = content
-        return encoded
+    def thinks_in_content(self, message: AssistantMessage, model: Model) -> bool:
+        """Return whether reasoning is sent as content parts. With thinking on, this includes reasoning that arrived in
+        no field."""
+        field = message.reasoning_field
+        is_meant = field == IN_CONTENT or (model.thinking in _THINKS and not field)
+        return is_meant and model.thinking not in _THINKS_NOT
 
     def call_id(self, call_id: str) -> str:
-        """Nine letters and digits; any other id is replaced by one that is made of it."""
+        """Return the id if it is nine alphanumeric characters, else a hash of it in that form."""
         if _ID.fullmatch(call_id):
             return call_id
         number = int.from_bytes(hashlib.sha256(call_id.encode("utf-8", "replace")).digest())

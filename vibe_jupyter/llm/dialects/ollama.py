@@ -1,6 +1,6 @@
-"""Ollama's own API, ``/api/chat``: what is sent, and what comes back.
+"""Ollama's native API, ``/api/chat``.
 
-Null means absent, and what has an unknown shape is passed over, as with Chat Completions.
+As in Chat Completions, null means absent and values of an unknown shape are skipped.
 """
 
 import json
@@ -8,7 +8,8 @@ import uuid
 
 from pydantic import JsonValue
 
-from vibe_jupyter.llm.dialects.openai import parse_event, reasoning_text, token_count
+from vibe_jupyter.llm.dialects.odd_forms import function_of
+from vibe_jupyter.llm.dialects.openai import kind_of_finish, parse_event, token_count
 from vibe_jupyter.llm.dialects.wire_parts import (
     Parts,
     call_arguments,
@@ -19,15 +20,15 @@ from vibe_jupyter.llm.dialects.wire_parts import (
     tool_list,
     wire_name,
 )
+from vibe_jupyter.llm.echoes import echoed_message, joined
 from vibe_jupyter.llm.failures import BrokenAnswer, provider_message
-from vibe_jupyter.llm.growing_answer import GrowingAnswer
+from vibe_jupyter.llm.growing_answer import GrowingAnswer, call_fields
 from vibe_jupyter.llm.hosted_events import CountsSoFar
 from vibe_jupyter.llm.request import AnswerLimits, HeadTerms, Model, ModelRequestTerms, Thinking
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Delta,
     Message,
-    StopReason,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -36,32 +37,31 @@ from vibe_jupyter.protocol import (
     UserMessage,
 )
 
-_TAKES_LEVELS = "gpt-oss"
-"""In the name of the models that can be told how much to think; others can only be told whether."""
+_TAKES_LEVELS = "gpt-oss"  # part of the names of models that support thinking levels; others only support on and off
+_THOUGHTS = "thinking"
+_IN_MESSAGE = frozenset({"role", "content", _THOUGHTS, "images", "tool_calls"})
 _NO_THINKING = "support thinking"
 _NO_LEVEL = "think value"
-
-_STOP_REASONS: dict[str, StopReason] = {"stop": "stop", "length": "length", "load": "other", "unload": "other"}
 
 Object = dict[str, JsonValue]
 
 
 class OllamaDecoder:
-    """See `vibe_jupyter.llm.request.AnswerDecoder`."""
+    """Decoder for Ollama, see `vibe_jupyter.llm.request.AnswerDecoder`."""
 
     def __init__(self, limits: AnswerLimits) -> None:
         self.finished = False
         self.ended = False
         self._answer = GrowingAnswer(limits, new_id=_new_id)
         self._calls = 0
+        self._ids: set[str] = set()
 
     @property
     def text(self) -> str:
-        """The answer's text so far."""
         return self._answer.text
 
     def event(self, name: str, data: str) -> list[Delta | CountsSoFar]:
-        """Take one line."""
+        """Decode one line."""
         if not self.ended and data and not data.isspace():
             line = parse_event(data)
             if isinstance(line, dict):
@@ -69,53 +69,68 @@ class OllamaDecoder:
         return self._answer.take()
 
     def whole(self, body: JsonValue) -> list[Delta | CountsSoFar]:
-        """Take an answer that came as one JSON body."""
         if not isinstance(body, dict) or not isinstance(body.get("message"), dict):
-            raise BrokenAnswer("provider", provider_message(body))
+            raise BrokenAnswer("provider", provider_message(body), passing=False)
         self._read_line(body)
         self.finished = self.ended = True
         return self._answer.take()
 
     def rest(self) -> list[Delta | CountsSoFar]:
-        """Deltas of a line that was broken further on."""
         return self._answer.take()
 
     def message(self) -> AssistantMessage:
-        """The complete answer."""
         return self._answer.finish()
 
     def _read_line(self, line: Object) -> None:
-        if isinstance(error := line.get("error"), str | dict | list):
-            raise BrokenAnswer("provider", provider_message(error) or "an error without a message")
+        if line.get("error"):
+            raise BrokenAnswer("provider", provider_message(line), passing=False)
         if isinstance(model := line.get("model"), str) and model:
             self._answer.model = model
         if isinstance(message := line.get("message"), dict):
             self._read_message(message)
-        if line.get("done") is True:
+        if line.get("done") in (True, "true"):
             self._read_end(line)
 
     def _read_message(self, message: Object) -> None:
-        if isinstance(thinking := message.get("thinking"), str) and thinking:
+        if isinstance(thinking := message.get(_THOUGHTS), str) and thinking:
+            self._answer.reasoning_field = _THOUGHTS
             self._answer.add_reasoning(thinking)
         if isinstance(content := message.get("content"), str) and content:
             self._answer.add_text(content)
+        if not message.keys() <= _IN_MESSAGE:
+            self._answer.fields_of().add(message, _IN_MESSAGE, whole=False)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else []:
-            function = call.get("function") if isinstance(call, dict) else None
-            if isinstance(function, dict):
-                self._read_call(function)
+            if not isinstance(call, dict) or ("id" in call and self._is_known(call)):
+                continue
+            function = call.get("function")
+            if not isinstance(function, dict) or "arguments" not in function:
+                function = function_of(call)
+            if function:
+                self._read_call(call, function)
 
-    def _read_call(self, function: Object) -> None:
-        """Each entry is a call of its own, whatever index it has; its id is always ours."""
+    def _is_known(self, call: Object) -> bool:
+        """Return whether a call came before: some servers repeat all calls in the last line."""
+        given = call.get("id")
+        if not isinstance(given, str) or not given:
+            return False
+        is_known = given in self._ids
+        self._ids.add(given)
+        return is_known
+
+    def _read_call(self, call: Object, function: Object) -> None:
+        """Add a call. Each entry is a separate call, whatever its index, and its id is always generated here."""
         name, arguments = function.get("name"), function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
         named = name if isinstance(name, str) else ""
-        self._answer.add_call(index=self._calls, call_id="", name=named, arguments=text, whole=True)
+        place = self._answer.add_call(index=self._calls, call_id="", name=named, arguments=text, whole=True)
+        if fields := call_fields(call, function):
+            self._answer.fields_of(place).add(fields, whole=True)
         self._calls += 1
 
     def _read_end(self, line: Object) -> None:
         reason = line.get("done_reason")
-        self._answer.stop_reason = _STOP_REASONS.get(reason, "other") if isinstance(reason, str) else "stop"
+        self._answer.stop_reason = (kind_of_finish(reason) if isinstance(reason, str) else None) or "stop"
         prompt, completion = line.get("prompt_eval_count"), line.get("eval_count")
         if prompt is not None or completion is not None:
             self._answer.usage = Usage(prompt_tokens=token_count(prompt), completion_tokens=token_count(completion))
@@ -123,7 +138,7 @@ class OllamaDecoder:
 
 
 class OllamaDialect:
-    """See `vibe_jupyter.llm.request.Dialect`."""
+    """Ollama's native API, see `vibe_jupyter.llm.request.Dialect`."""
 
     path = "/api/chat"
     models_path = "/v1/models"
@@ -132,11 +147,14 @@ class OllamaDialect:
     tail = b"]}"
 
     def encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        """Ollama knows types and properties, and drops what a reference stands for."""
+        """Encode the tools with references resolved: Ollama knows types and properties only, and drops the rest."""
         return tool_list(tools, inline=True)
 
     def encode_head(self, request: ModelRequestTerms, *, tools: bytes, terms: HeadTerms) -> bytes:
-        """There is no choice of tools here; the reader of the answer sees to mode none."""
+        """Encode everything before the first message.
+
+        The API has no tool choice: `ReplyReader` enforces mode ``none``.
+        """
         model = request.model
         settings: dict[str, JsonValue] = {"temperature": model.temperature}
         if model.max_tokens is not None:
@@ -152,7 +170,6 @@ class OllamaDialect:
         return dump_json(head)[:-1] + offered + b',"messages":['
 
     def encode_message(self, message: Message, model: Model) -> bytes:
-        """One message in its role."""
         match message:
             case SystemMessage():
                 return dump_json({"role": "system", "content": message.text})
@@ -165,12 +182,11 @@ class OllamaDialect:
                 return dump_json({"role": "tool", "tool_name": wire_name(message.name), "content": content})
 
     def refused_fields(self, status: int, body: str) -> frozenset[str]:
-        """Models that do not think refuse to be asked, even not to."""
+        """Return the refused fields. Models without thinking reject the option even if it turns thinking off."""
         refused = status == 400 and (_NO_THINKING in body or _NO_LEVEL in body)
         return frozenset({"think"}) if refused else frozenset()
 
     def decoder(self, model: Model, limits: AnswerLimits) -> OllamaDecoder:
-        """A reader for one answer."""
         return OllamaDecoder(limits)
 
 
@@ -190,15 +206,15 @@ def _content_fields(parts: Parts, model: Model) -> dict[str, JsonValue]:
 
 
 def _assistant_message(message: AssistantMessage, model: Model) -> JsonValue:
-    encoded: dict[str, JsonValue] = {"role": "assistant", "content": message.text}
-    if model.thinking != "off" and (reasoning := reasoning_text(message)):
-        encoded["thinking"] = reasoning
+    fields, beside = echoed_message(message, model, field=_THOUGHTS)
+    encoded = {"role": "assistant", **joined({"content": message.text}, fields)}
     if message.calls:
-        encoded["tool_calls"] = [_tool_call(call) for call in message.calls]
+        calls = zip(message.calls, beside, strict=True)
+        encoded["tool_calls"] = [joined(_tool_call(call), extra) for call, extra in calls]
     return encoded
 
 
-def _tool_call(call: ToolCall) -> JsonValue:
+def _tool_call(call: ToolCall) -> Object:
     return {"function": {"name": wire_name(call.name), "arguments": call_arguments(call.arguments)}}
 
 

@@ -1,15 +1,18 @@
-"""Chat Completions as OpenAI and most servers speak it: the request's body, and the answer in pieces.
+"""Chat Completions as spoken by OpenAI and most servers: request bodies, and decoding of answers.
 
-Null means absent everywhere, and what has an unknown shape is passed over: an answer is judged by what is left of it.
+Null means absent, and values of an unknown shape are skipped: an answer is judged by the rest of it.
 """
 
 import json
 import re
+from collections.abc import Iterable
+from typing import cast
 
 from pydantic import JsonValue
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.dialects import odd_forms
 from vibe_jupyter.llm.dialects.wire_parts import (
     call_arguments_text,
     dump_json,
@@ -18,11 +21,11 @@ from vibe_jupyter.llm.dialects.wire_parts import (
     user_content,
     wire_name,
 )
-from vibe_jupyter.llm.failures import BrokenAnswer, provider_message
-from vibe_jupyter.llm.growing_answer import GrowingAnswer
+from vibe_jupyter.llm.failures import BrokenAnswer, is_passing, provider_message
+from vibe_jupyter.llm.growing_answer import GrowingAnswer, call_fields
 from vibe_jupyter.llm.hosted_events import CountsSoFar
 from vibe_jupyter.llm.json_text import repair_surrogates
-from vibe_jupyter.llm.request import AnswerLimits, HeadTerms, Model, ModelRequestTerms
+from vibe_jupyter.llm.request import CUTS, IN_CONTENT, AnswerLimits, HeadTerms, Model, ModelRequestTerms
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Delta,
@@ -37,27 +40,20 @@ from vibe_jupyter.protocol import (
     UserMessage,
 )
 
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "model_length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-}
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+# Message fields that aren't echoed as vendor fields: those read here, and the other ones of OpenAI's own API.
+_IN_MESSAGE = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio", "name"})
+_FIRST = (0, None, "0")  # indexes of the choice that is read
+_OF_CALL = frozenset({"index", "id", "type"})
 _NO_IDS = frozenset({"", "null"})
-_EXCERPT = 200
-"""Characters of a line that is not JSON, shown to the user."""
+_EXCERPT = 200  # characters of invalid JSON to show the user
 
 Object = dict[str, JsonValue]
 
-MODES = frozenset({"auto", "none", "required"})
-"""Of tool_choice; anything else is the name of a tool."""
+MODES = frozenset({"auto", "none", "required"})  # of tool_choice; any other value is a tool's name
 
 _OPTION_REFUSALS = frozenset({400, 422})
+# Fields that only some servers and models accept, and how a refusal of each is recognized.
 _REFUSABLE = {
     "stream_options": lazy_pattern("stream_options|include_usage|stream_tool_calls"),
     "reasoning_effort": lazy_pattern("reasoning_effort"),
@@ -66,59 +62,92 @@ _REFUSABLE = {
     "temperature": lazy_pattern("temperature.{0,40}not support|unsupported.{0,40}temperature", re.IGNORECASE),
     "max_tokens": lazy_pattern("max_completion_tokens"),
 }
-"""Fields only some servers and models take, and what a refusal of them says."""
 _KNOW_CACHE_KEY = ("api.openai.com",)
 _KNOW_CACHE_CONTROL = ("openrouter.ai",)
 _EFFORT = {"off": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
 
 
 class ChatDecoder:
-    """See `vibe_jupyter.llm.request.AnswerDecoder`."""
+    """Decoder for Chat Completions, see `vibe_jupyter.llm.request.AnswerDecoder`."""
 
     def __init__(self, limits: AnswerLimits, *, reasoning_field: str = "") -> None:
         self.finished = False
         self.ended = False
         self._answer = GrowingAnswer(limits)
-        self._reasoning_fields = tuple(dict.fromkeys(filter(None, (reasoning_field, *_REASONING_FIELDS))))
+        named = (reasoning_field, *REASONING_FIELDS, *odd_forms.MORE_REASONING_FIELDS, *odd_forms.REASONING_LISTS)
+        self._reasoning_fields = tuple(dict.fromkeys(filter(None, named)))
+        self._id: JsonValue = None  # id of the finished answer; another may follow in the same stream
+        # Message fields that aren't vendor fields. Includes the reasoning field once it is known.
+        self._known = _IN_MESSAGE
 
     @property
     def text(self) -> str:
-        """The answer's text so far."""
         return self._answer.text
 
     def event(self, name: str, data: str) -> list[Delta | CountsSoFar]:
-        """Take one event; events of other names are not for this dialect."""
-        if self.ended or name != "message":
+        """Decode one event. Events with other names don't belong to this dialect."""
+        if self.ended or (name != "message" and name not in odd_forms.CHUNK_NAMES):
             if name == "error" and not self.ended:
-                raise BrokenAnswer("provider", _error_words(data))
+                raise _error_event(data)
             return []
-        # Nearly all events begin so, and need no copy without blanks.
+        # fast path: nearly all events begin with a brace, which saves a stripped copy
         bare = data if data.startswith("{") else data.strip()
         if bare == "[DONE]":
             self.finished = self.ended = True
-        elif bare and isinstance(chunk := parse_event(data), dict):
-            self._read_chunk(chunk)
+        elif bare:
+            try:
+                chunk = json_text.parse_json(data)
+            except ValueError as problem:
+                # Nothing that can't be read takes away an answer that is complete.
+                chunks = odd_forms.chunks_in(data, () if self.finished else None)
+                if chunks is None:
+                    raise _bad_json(problem, data) from problem
+                self._read_chunks(chunks)
+            else:
+                if isinstance(chunk, dict):
+                    self._read_chunk(chunk)
+                elif isinstance(chunk, list):
+                    self._read_chunks(chunk)
         return self._answer.take()
 
+    def _read_chunks(self, chunks: Iterable[JsonValue]) -> None:
+        for chunk in chunks:
+            if isinstance(chunk, dict):
+                self._read_chunk(chunk)
+            elif chunk == "[DONE]":
+                self.finished = self.ended = True
+
+    @property
+    def reasoning_field(self) -> str:
+        """Field in which the reasoning arrives, or '' before any has."""
+        return self._answer.reasoning_field
+
+    def take_signature(self) -> str | None:
+        """Return and clear the server's signature of the latest reasoning."""
+        signature, self._answer.signature = self._answer.signature, None
+        return signature
+
+    def forget_fields(self) -> None:
+        """Discard unknown fields, see `GrowingAnswer.forget_fields`."""
+        self._answer.forget_fields()
+
     def chunk(self, body: Object) -> list[Delta | CountsSoFar]:
-        """Take one event whose JSON was read already."""
+        """Decode an event whose JSON has already been parsed."""
         self._read_chunk(body)
         return self._answer.take()
 
     def whole(self, body: JsonValue) -> list[Delta | CountsSoFar]:
-        """Take an answer that came as one JSON body."""
         if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
-            raise BrokenAnswer("provider", provider_message(body))
+            error = body.get("error") if isinstance(body, dict) else None
+            raise BrokenAnswer("provider", provider_message(body), passing=is_passing(error))
         self._read_chunk(body, whole=True)
         self.finished = self.ended = True
         return self._answer.take()
 
     def rest(self) -> list[Delta | CountsSoFar]:
-        """Deltas of an event that was broken further on."""
         return self._answer.take()
 
     def message(self) -> AssistantMessage:
-        """The complete answer."""
         return self._answer.finish()
 
     def _read_chunk(self, chunk: Object, *, whole: bool = False) -> None:
@@ -126,101 +155,138 @@ class ChatDecoder:
             _raise_error(chunk)
         if usage := chunk.get("usage"):
             self._read_usage(usage)
-        model = chunk.get("model")
-        if isinstance(model, str) and model:
+        if isinstance(model := chunk.get("model"), str) and model:
             self._answer.model = model
         choices = chunk.get("choices")
         if not isinstance(choices, list):
+            if odd_forms.is_error(chunk):
+                raise BrokenAnswer("provider", provider_message(chunk), passing=is_passing(chunk))
             return
-        for choice in choices:
-            if isinstance(choice, dict) and not choice.get("index"):
-                self._read_choice(choice, whole=whole)
+        if not self.finished or chunk.get("id") in (None, "", self._id):  # otherwise it is of another answer
+            self._read_choices(chunk, choices, whole=whole)
         if usage and not (whole or self.finished):
             self._answer.tell_counts()
 
-    def _read_choice(self, choice: Object, *, whole: bool) -> None:
-        delta = choice.get("delta") or choice.get("message")
-        if isinstance(delta, dict):
-            self._read_delta(delta, whole=whole)
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            if reason == "error":
-                raise BrokenAnswer("provider", provider_message(choice.get("error") or choice.get("message")))
-            self._answer.stop_reason = _STOP_REASONS.get(reason, "other")
+    def _read_choices(self, chunk: Object, choices: list[JsonValue], *, whole: bool) -> None:
+        for choice in choices:
+            if isinstance(choice, dict) and choice.get("index") in _FIRST:
+                delta = choice.get("delta")
+                if not isinstance(delta, dict) or not (delta or self._answer.has_begun):
+                    # A whole answer after its pieces repeats them.
+                    is_repeated = not whole and chunk.get("object") == "chat.completion" and self._answer.has_begun
+                    delta = None if is_repeated else odd_forms.delta_of(choice)
+                if delta is not None:
+                    self._read_delta(delta, whole=whole)
+                if choice.get("finish_reason"):
+                    self._read_finish(choice)
+                    self._id = chunk.get("id")
+
+    def _read_finish(self, choice: Object) -> None:
+        if choice["finish_reason"] == "error":
+            problem = choice.get("error") or choice.get("message")
+            raise BrokenAnswer("provider", provider_message(problem), passing=is_passing(problem))
+        kinds = map(kind_of_finish, odd_forms.finish_reasons(choice))
+        said: list[StopReason] = [kind for kind in kinds if kind is not None]
+        if said:
+            # A server may say `stop` where the one behind it says that the answer was cut.
+            self._answer.stop_reason = min(said, key=lambda one: one not in CUTS)
             self.finished = True
 
     def _read_delta(self, delta: Object, *, whole: bool) -> None:
+        # fast path: nearly all deltas hold only text, or only a call
+        if len(delta) == 1 and type(content := delta.get("content")) is str:
+            if content:
+                self._answer.add_text(content)
+            return
         calls = delta.get("tool_calls")
-        # A piece of a call stands alone, and there are many.
         if calls is None or len(delta) > 1:
             self._read_text(delta)
-        if isinstance(calls, list):
-            self._read_calls(calls, whole=whole)
+            if not delta.keys() <= self._known:
+                self._answer.fields_of().add(delta, self._known, whole=whole)
+        if not isinstance(calls, list):
+            calls = odd_forms.calls_of(delta)
+        if calls:
+            for position, call in enumerate(calls):
+                if isinstance(call, dict):
+                    self._read_call(call, position if whole else None)
 
     def _read_text(self, delta: Object) -> None:
-        for field in self._reasoning_fields:
+        for field in () if delta.keys() <= _IN_MESSAGE else self._reasoning_fields:
             if reasoning := delta.get(field):
-                self._read_thinking(reasoning)
+                if self._answer.reasoning_field and not isinstance(reasoning, str):
+                    continue  # parts of what came as text
+                self._note_reasoning(field, reasoning)
+                for text in filter(None, odd_forms.thought_texts(reasoning)):
+                    self._answer.add_reasoning(text)
                 break
         content = delta.get("content")
         if isinstance(content, str):
             if content:
                 self._answer.add_text(content)
-        elif isinstance(content, list):
-            self._read_parts(content)
-        # OpenAI's models say no in a field of its own.
+        elif content is not None:
+            self._read_parts(content, calls="tool_calls" not in delta)
+        # openAI's models put refusals into a separate field
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._answer.add_text(refusal)
 
-    def _read_calls(self, calls: list[JsonValue], *, whole: bool) -> None:
-        for position, call in enumerate(calls):
-            if isinstance(call, dict):
-                self._read_call(call, position if whole else None)
+    def _note_reasoning(self, field: str, reasoning: JsonValue) -> None:
+        """Record the reasoning field if its value is text. Other values are echoed as vendor fields."""
+        if not self._answer.reasoning_field and isinstance(reasoning, str):
+            self._answer.reasoning_field = field
+            self._known = _IN_MESSAGE | {field}
 
-    def _read_parts(self, parts: list[JsonValue]) -> None:
-        """Mistral's form of content."""
-        for part in parts:
-            if isinstance(part, str):
-                self._answer.add_text(part)
-            elif isinstance(part, dict):
-                kind, text = part.get("type"), part.get("text")
-                if kind == "text" and isinstance(text, str):
-                    self._answer.add_text(text)
-                elif kind == "thinking":
-                    self._read_thinking(part.get("thinking"))
-                    if isinstance(seal := part.get("signature"), str) and seal:
+    def _read_parts(self, content: JsonValue, *, calls: bool) -> None:
+        """Decode content that isn't a string: a list of parts, as Mistral sends it, or one part.
+
+        Calls among them count only if `calls`: beside `tool_calls` they are the same ones.
+        """
+        for kind, value in odd_forms.parts_of(content):
+            if kind == "call":
+                if calls:
+                    self._read_call(cast("Object", value), None)
+            elif kind == "text":
+                if isinstance(value, str):
+                    self._answer.add_text(value)
+            else:
+                for text in filter(None, odd_forms.thought_texts(value)):
+                    self._answer.add_reasoning(text)
+                if kind == "thinking" and isinstance(value, dict):
+                    self._answer.reasoning_field = self._answer.reasoning_field or IN_CONTENT
+                    if isinstance(seal := value.get("signature"), str) and seal:
                         self._answer.signature = repair_surrogates(seal)
 
-    def _read_thinking(self, thinking: JsonValue) -> None:
-        for piece in thinking if isinstance(thinking, list) else [thinking]:
-            text = piece.get("text") if isinstance(piece, dict) else piece
-            if isinstance(text, str) and text:
-                self._answer.add_reasoning(text)
-
     def _read_call(self, call: Object, position: int | None) -> None:
-        """A piece of a call. In a whole answer each entry is a call of its own, whatever index it has."""
+        """Decode a fragment of a call.
+
+        In a non-streamed answer, `position` is set and each entry is a separate call, whatever its index.
+        """
         function = call.get("function")
         if not isinstance(function, dict):
             function = {}
         if position is None and len(call) == 2 and len(function) == 1:
-            # Nearly all pieces are of this form, and there are many.
+            # fast path: nearly all fragments have this form, and there are many
             index, arguments = call.get("index"), function.get("arguments")
             if type(index) is int and isinstance(arguments, str) and self._answer.grow_call(index, arguments):
                 return
+        if "arguments" not in function:
+            function = odd_forms.function_of(call)
+            call = {key: value for key, value in call.items() if key in _OF_CALL or "function" in call}
         call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
-        if arguments == {}:  # so a call without arguments comes, or one whose arguments follow as text
+        if arguments == {}:  # a call without arguments, or one whose arguments follow as text
             arguments = None
         whole = not isinstance(arguments, str | None)
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False) if whole else ""
-        self._answer.add_call(
-            index=_whole_number(call.get("index")) if position is None else position,
+        place = self._answer.add_call(
+            index=odd_forms.whole_number(call.get("index")) if position is None else position,
             call_id=call_id if isinstance(call_id, str) and call_id not in _NO_IDS else "",
             name=name if isinstance(name, str) else "",
             arguments=arguments,
             whole=whole,
         )
+        if fields := call_fields(call, function):
+            self._answer.fields_of(place).add(fields, whole=position is not None)
 
     def _read_usage(self, usage: JsonValue) -> None:
         if not isinstance(usage, dict):
@@ -228,14 +294,21 @@ class ChatDecoder:
         prompt, completion = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
         reasoning = _usage_detail(usage, "completion_tokens_details", "reasoning_tokens")
         if reasoning and token_count(usage.get("total_tokens")) == prompt + completion + reasoning:
-            # Some servers count what the model thought apart, and bill it as output all the same.
+            # some servers count reasoning separately, but bill it as output
             completion += reasoning
         cached = [_usage_detail(usage, "prompt_tokens_details", "cached_tokens")]
-        # DeepSeek and Mistral have fields of their own.
+        # deepSeek and Mistral use other fields
         cached += [token_count(usage.get(name)) for name in ("prompt_cache_hit_tokens", "num_cached_tokens")]
         self._answer.usage = Usage(
             prompt_tokens=prompt, completion_tokens=completion, cached_tokens=next(filter(None, cached), 0)
         )
+
+
+def kind_of_finish(reason: str) -> StopReason | None:
+    """Map a finish reason, see `vibe_jupyter.llm.reply_formats.stop_reason_of`."""
+    from vibe_jupyter.llm.reply_formats import stop_reason_of  # noqa: PLC0415 - no first request waits for this
+
+    return stop_reason_of(reason)
 
 
 def _usage_detail(usage: Object, group: str, name: str) -> int:
@@ -244,39 +317,39 @@ def _usage_detail(usage: Object, group: str, name: str) -> int:
 
 
 def parse_event(data: str) -> JsonValue:
-    """The JSON of one event."""
     try:
         return json_text.parse_json(data)
     except ValueError as problem:
-        raise BrokenAnswer("bad_json", f"{problem}, in: {data[:_EXCERPT]}") from problem
+        raise _bad_json(problem, data) from problem
+
+
+def _bad_json(problem: ValueError, data: str) -> BrokenAnswer:
+    return BrokenAnswer("bad_json", f"{problem}, in: {data[:_EXCERPT]}")
 
 
 def _raise_error(chunk: Object) -> None:
-    error = chunk.get("error")
-    if isinstance(error, str | dict | list):
-        raise BrokenAnswer("provider", provider_message(error) or "an error without a message")
+    if error := chunk.get("error"):
+        raise BrokenAnswer("provider", provider_message(chunk), passing=is_passing(error))
     if chunk.get("object") == "error":
-        raise BrokenAnswer("provider", provider_message(chunk))
+        raise BrokenAnswer("provider", provider_message(chunk), passing=is_passing(chunk))
 
 
-def _error_words(data: str) -> str:
+def _error_event(data: str) -> BrokenAnswer:
     try:
-        return provider_message(json_text.parse_json(data)) or data
+        error = json_text.parse_json(data)
     except ValueError:
-        return data
-
-
-def _whole_number(value: JsonValue) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return BrokenAnswer("provider", data, passing=False)
+    inner = error.get("error", error) if isinstance(error, dict) else error
+    return BrokenAnswer("provider", provider_message(error) or data, passing=is_passing(inner))
 
 
 def token_count(value: JsonValue) -> int:
-    """A number of tokens; 0 for what is none."""
-    return max(_whole_number(value) or 0, 0)
+    """Return a number of tokens, or 0 if the value isn't one."""
+    return max(odd_forms.whole_number(value) or 0, 0)
 
 
 class OpenAIDialect:
-    """See `vibe_jupyter.llm.request.Dialect`."""
+    """Chat Completions, see `vibe_jupyter.llm.request.Dialect`."""
 
     path = "/chat/completions"
     models_path = "/models"
@@ -285,15 +358,14 @@ class OpenAIDialect:
     tail = b"]}"
 
     def encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        """See `tool_list`."""
         return tool_list(tools)
 
     def encode_head(self, request: ModelRequestTerms, *, tools: bytes, terms: HeadTerms) -> bytes:
-        """What is not set is left out, never null: vLLM refuses nulls."""
+        """Encode everything before the first message. Unset fields are omitted, since vLLM rejects nulls."""
         model = request.model
         head: dict[str, JsonValue] = {"model": model.name, "temperature": model.temperature}
         if model.max_tokens is not None:
-            # OpenAI's own models that think know the limit by its newer name only.
+            # openAI's reasoning models know the limit only by its newer name
             head["max_completion_tokens" if "max_tokens" in terms.refused else "max_tokens"] = model.max_tokens
         head |= {"stream": request.stream, **self.options(request, terms)}
         head = {name: value for name, value in head.items() if name not in terms.refused}
@@ -303,7 +375,7 @@ class OpenAIDialect:
         return dump_json(head)[:-1] + b',"tools":' + tools + b',"tool_choice":' + choice + b',"messages":['
 
     def options(self, request: ModelRequestTerms, terms: HeadTerms) -> dict[str, JsonValue]:
-        """What only some servers know."""
+        """Return fields that only some servers accept."""
         model, host = request.model, request.model.server.host.partition(":")[0]
         options: dict[str, JsonValue] = {}
         if request.stream:
@@ -317,11 +389,10 @@ class OpenAIDialect:
         return options
 
     def tool_choice(self, choice: str) -> JsonValue:
-        """A mode, or the one tool to call."""
+        """Encode a tool choice: a mode, or the only tool to call."""
         return choice if choice in MODES else {"type": "function", "function": {"name": wire_name(choice)}}
 
     def encode_message(self, message: Message, model: Model) -> bytes:
-        """One message in its role."""
         match message:
             case SystemMessage():
                 return dump_json({"role": "system", "content": message.text})
@@ -342,36 +413,50 @@ class OpenAIDialect:
                 )
 
     def assistant(self, message: AssistantMessage, model: Model) -> dict[str, JsonValue]:
-        """Reasoning goes back only in a field the user named: some servers refuse it, some want it."""
-        encoded: dict[str, JsonValue] = {"role": "assistant", "content": message.text}
-        field = model.server.reasoning_field
-        if field and model.thinking != "off" and (reasoning := reasoning_text(message)):
-            encoded[field] = reasoning
-        return encoded | self.calls(message)
+        """Encode an answer, with the echoed fields of the answer and its calls if its own server receives it."""
+        from vibe_jupyter.llm.echoes import echoed_message, joined  # noqa: PLC0415 - a first request has no answers
 
-    def calls(self, message: AssistantMessage) -> dict[str, JsonValue]:
-        """The calls of an answer, where it has any."""
-        return {"tool_calls": [self._encode_call(call) for call in message.calls]} if message.calls else {}
+        fields, beside = echoed_message(message, model)
+        content = self.content(message, model)
+        encoded = {"role": "assistant", **joined({"content": content}, fields)}
+        if message.calls:
+            calls = zip(message.calls, beside, strict=True)
+            encoded["tool_calls"] = [joined(self._encode_call(call), extra) for call, extra in calls]
+        return encoded
+
+    def content(self, message: AssistantMessage, model: Model) -> JsonValue:
+        """Return the content of an answer: its text, preceded by the reasoning if that arrived as content parts."""
+        parts = [part for part in message.parts if isinstance(part, ReasoningPart)]
+        if not parts or not self.thinks_in_content(message, model):
+            return message.text
+        from vibe_jupyter.llm.echoes import CONTENT_NAMES, may_think  # noqa: PLC0415
+
+        if not may_think(message, model) or CONTENT_NAMES & model.echoes.refused:
+            return message.text
+        content: list[JsonValue] = []
+        for part in parts:
+            thought: dict[str, JsonValue] = {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
+            content.append({**thought, "signature": part.signature} if part.signature else thought)
+        # never add an empty text part: it would invalidate the server's prompt cache
+        return [*content, {"type": "text", "text": message.text}] if message.text else content
+
+    def thinks_in_content(self, message: AssistantMessage, model: Model) -> bool:
+        """Return whether the reasoning of an answer is sent as content parts."""
+        return message.reasoning_field == IN_CONTENT and model.thinking != "off" and not model.server.reasoning_field
 
     def call_id(self, call_id: str) -> str:
-        """The id of a call as it is sent; the same for the call and its result."""
+        """Return the id of a call as sent, the same for the call and its result."""
         return call_id
 
     def refused_fields(self, status: int, body: str) -> frozenset[str]:
-        """Older servers refuse the question for token counts, newer models a temperature."""
+        """Return the refused fields. Older servers reject `stream_options`, newer models reject a temperature."""
         if status not in _OPTION_REFUSALS:
             return frozenset()
         return frozenset(field for field, words in _REFUSABLE.items() if words.search(body))
 
     def decoder(self, model: Model, limits: AnswerLimits) -> ChatDecoder:
-        """A reader for one answer."""
         return ChatDecoder(limits, reasoning_field=model.server.reasoning_field)
 
-    def _encode_call(self, call: ToolCall) -> JsonValue:
+    def _encode_call(self, call: ToolCall) -> Object:
         function: JsonValue = {"name": wire_name(call.name), "arguments": call_arguments_text(call.arguments)}
         return {"id": self.call_id(call.id), "type": "function", "function": function}
-
-
-def reasoning_text(message: AssistantMessage) -> str:
-    """What the model thought before this answer."""
-    return "".join(part.text for part in message.parts if isinstance(part, ReasoningPart))

@@ -1,6 +1,6 @@
-"""Pieces of a request that all dialects write alike: messages, calls, and schemas of tools as servers take them.
+"""Request parts shared by all dialects: message content, calls, and tool schemas that servers accept.
 
-What is left out only loosens a schema: arguments are checked by their own tool before it runs.
+Dropping a keyword only loosens a schema: the tool validates its arguments before it runs.
 """
 
 import json
@@ -16,40 +16,41 @@ from vibe_jupyter.llm.json_text import repair_surrogates
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolSpec
 
 _NO_NAME_CHARACTER = lazy_pattern(r"[^A-Za-z0-9_-]")
-_MAX_NAME = 64
-"""Characters of a tool's name."""
+_MAX_NAME = 64  # characters of a tool's name
 
 Parts = tuple[TextPart | ImagePart, ...]
 
-MAX_DEPTH = 40
-"""Levels that are looked at; what is deeper may be anything."""
-MAX_NODES = 5_000
-"""Schemas within one; a definition that is named again and again multiplies when it is put in its place."""
+MAX_DEPTH = 40  # nesting depth; deeper schemas accept anything
+MAX_NODES = 5_000  # subschemas; inlining multiplies a definition that is referenced repeatedly
 
 Schema = dict[str, JsonValue]
 
-_FORMATS = frozenset({"date", "time", "date-time"})
-"""What all servers know; others are refused by some."""
+_FORMATS = frozenset({"date", "time", "date-time"})  # known to every server; others are rejected by some
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _DROPPED = frozenset({"$schema", "$id", "$comment", "$anchor", "$vocabulary", "examples", "deprecated"})
+# OpenAI rejects them at the top level.
 _NOT_AT_TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"})
-"""OpenAI refuses them outside of properties."""
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
 _NESTED = _MAPS | _LISTS | _SINGLE
 _BOUNDS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
+# Lookaround groups, back references and anchors in the middle, which llama.cpp can't convert to a grammar.
 _GRAMMAR_BREAKER = lazy_pattern(r"\(\?|\\[1-9bBAZkpPGzQE]")
-"""Groups that look around, back references, anchors inside: not part of what llama.cpp makes grammars of."""
 
 
 def dump_json(value: JsonValue) -> bytes:
-    """JSON without blanks, in UTF-8."""
+    """Encode compact JSON as UTF-8."""
     return repair_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
 def tool_list(tools: Sequence[ToolSpec], *, inline: bool = False) -> bytes:
-    """A JSON list, or nothing for no tools: some servers refuse an empty list. `inline`: see `sanitise_schema`."""
+    """Encode a list of tools. Empty if there are none, since some servers reject an empty list.
+
+    Args:
+        tools: The tools to offer.
+        inline: See `sanitise_schema`.
+    """
     if not tools:
         return b""
     functions: list[JsonValue] = [
@@ -60,16 +61,23 @@ def tool_list(tools: Sequence[ToolSpec], *, inline: bool = False) -> bytes:
 
 
 def wire_name(name: str) -> str:
-    """A name the model made up may be one no server takes back, and would fail every later request."""
+    """Replace characters that no server accepts in a name.
+
+    A model may invent such a name, and sending it back would fail every later request.
+    """
     return _NO_NAME_CHARACTER.sub("_", name)[:_MAX_NAME] or "unnamed"
 
 
 def call_arguments(text: str) -> dict[str, JsonValue]:
-    """The arguments of a call in the history. Broken ones make servers fail every later request, so none are sent
-    in their place; the tool's message says what was wrong with them."""
+    """Parse the arguments of a call in the history, or return none if they are malformed.
+
+    Malformed arguments would make servers fail every later request. The tool's message explains what was wrong with
+    them.
+    """
     try:
         arguments = json_text.parse_json_object(text)
-        # A half character is no text, and a number like 1e999 is read as infinite, which JSON cannot say: ValueErrors.
+        # ValueErrors: a lone surrogate can't be encoded, and a number such as 1e999 is parsed as infinity, which JSON
+        # lacks.
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
         return {}
@@ -77,37 +85,37 @@ def call_arguments(text: str) -> dict[str, JsonValue]:
 
 
 def call_arguments_text(text: str) -> str:
-    """The same as JSON text: what the model wrote where it is sound, so that a server's cache knows it again."""
+    """Return the arguments as the model wrote them if they are valid, which preserves the server's prompt cache."""
     return text if call_arguments(text) else "{}"
 
 
 def join_text(parts: Parts) -> str:
-    """The text of some parts."""
     return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 def image_parts(parts: Parts) -> list[ImagePart]:
-    """The images among some parts."""
     return [part for part in parts if isinstance(part, ImagePart)]
 
 
 def text_with_images_note(parts: Parts, *, sees_images: bool) -> str:
-    """The text, and a word on images that are not sent."""
+    """Join the text parts and note the number of omitted images."""
     images = 0 if sees_images else len(image_parts(parts))
     notes = [f"({images} image{'s' if images > 1 else ''} not shown here)"] if images else []
     return "\n\n".join(filter(None, [join_text(parts), *notes]))
 
 
 def result_text(parts: Parts, *, sees_images: bool) -> str:
-    """The text of a result. An empty one is said, since some servers refuse an empty content; images that are sent
-    follow in a message of their own (`vibe_jupyter.llm.client`)."""
+    """Return the text of a tool result. Never empty, since some servers reject empty content.
+
+    Images follow in a separate user message (`vibe_jupyter.llm.client`).
+    """
     images = image_parts(parts)
     follows = f"(its image{'s follow' if len(images) > 1 else ' follows'} below)" if images and sees_images else ""
     return "\n\n".join(filter(None, [text_with_images_note(parts, sees_images=sees_images), follows])) or "(no output)"
 
 
 def user_content(parts: Parts, *, sees_images: bool) -> JsonValue:
-    """What a user says, as Chat Completions put it: text, or a list where there are images to see."""
+    """Return a user message's content for Chat Completions: text, or a list of parts if there are images to show."""
     if not sees_images or not image_parts(parts):
         return text_with_images_note(parts, sees_images=sees_images)
     return [_content_part(part) for part in parts]
@@ -122,12 +130,12 @@ def _content_part(part: TextPart | ImagePart) -> JsonValue:
 
 
 def sanitise_schema(schema: Mapping[str, Any], *, inline: bool = False) -> Schema:
-    """A JSON schema of type object.
+    """Convert a published JSON schema to an object schema that servers accept.
 
     Args:
-        schema: as it was published.
-        inline: put definitions where they are named, and write "this or null" as this: for servers that know types
-            and properties only.
+        schema: The schema as published.
+        inline: Whether to replace references by their definitions and make nullable types non-nullable, for servers
+            that know types and properties only.
     """
     cleaner = _Cleaner(cast("Schema", dict(schema)), inline=inline)
     clean = cleaner.clean(cast("Schema", dict(schema)), 0, ())
@@ -146,7 +154,7 @@ def sanitise_schema(schema: Mapping[str, Any], *, inline: bool = False) -> Schem
 
 
 class _Cleaner:
-    """One schema while it is gone through."""
+    """Recursive cleaner of one schema."""
 
     def __init__(self, root: Schema, *, inline: bool) -> None:
         self._root = root
@@ -154,7 +162,7 @@ class _Cleaner:
         self._nodes = 0
 
     def clean(self, node: JsonValue, depth: int, within: tuple[str, ...]) -> Schema:
-        """A schema inside; `within` are the definitions it is part of."""
+        """Clean a subschema. `within` lists the references being inlined, to break cycles."""
         self._nodes += 1
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return {}
@@ -167,7 +175,7 @@ class _Cleaner:
         return _without_null(kept) if self._inline else kept
 
     def target(self, reference: JsonValue) -> JsonValue:
-        """What a reference names; None for what is not in this schema."""
+        """Resolve a local reference, or return None."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         found: JsonValue = self._root
@@ -202,7 +210,7 @@ class _Cleaner:
 
 
 def _loosen_schema(schema: Schema) -> None:
-    """Leave out what some server refuses."""
+    """Drop keywords and values that some server rejects."""
     _loosen_text(schema)
     kinds = schema.get("type")
     if not all(isinstance(one, str) and one in _TYPES for one in (kinds if isinstance(kinds, list) else [kinds])):
@@ -222,7 +230,7 @@ def _loosen_schema(schema: Schema) -> None:
 
 
 def _is_finite(value: JsonValue) -> bool:
-    """Whether JSON can say it: Python's defaults and limits may be infinite, and JSON has no such number."""
+    """Return whether JSON can represent a value: Python's defaults and limits may be infinite."""
     match value:
         case float():
             return math.isfinite(value)
@@ -235,7 +243,7 @@ def _is_finite(value: JsonValue) -> bool:
 
 
 def _loosen_text(schema: Schema) -> None:
-    """The same for what is said of text."""
+    """Drop formats and patterns that some server rejects. The description then mentions the pattern."""
     pattern = schema.get("pattern")
     if pattern is not None and not _is_plain(pattern):
         del schema["pattern"]
@@ -248,7 +256,7 @@ def _loosen_text(schema: Schema) -> None:
 
 
 def _is_plain(pattern: JsonValue) -> bool:
-    """Whether llama.cpp can make a grammar of it: from end to end, and of what every dialect of patterns has."""
+    """Return whether llama.cpp can convert a pattern to a grammar: anchored at both ends, with common syntax only."""
     return (
         isinstance(pattern, str)
         and pattern.startswith("^")
@@ -259,7 +267,7 @@ def _is_plain(pattern: JsonValue) -> bool:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """The schema of a value that may also be null, as that of the value."""
+    """Remove null from the types of a schema."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kinds = [one for one in kind if one != "null"]
