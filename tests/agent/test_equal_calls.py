@@ -1,9 +1,11 @@
 """Equal calls of one answer are one question."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.agent.conftest import Bench, Echo, EchoArguments, one
-from vibe_jupyter.protocol import ApprovalRequested, Approve, Preview, Reject, ToolFinished
+from vibe_jupyter.protocol import ApprovalRequested, Approve, Preview, Reject, Resource, ToolFinished
 from vibe_jupyter.testing import answer, call, say
 from vibe_jupyter.tools.contract import StaticToolset
 
@@ -47,6 +49,31 @@ async def test_equal_calls_run_as_the_person_edited_the_one_that_was_shown(bench
     bench.model.will_reply(answer(calls=[call("risky", text="a"), call("risky", text="a")]), say("done"))
     await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, edited=edited))
     assert bench.risky.ran == [edited or "a"] * 2
+
+
+class Adding(Echo):
+    """A tool that makes a new cell with each call."""
+
+    def touches(self, args: EchoArguments) -> Sequence[Resource]:
+        return [Resource(kind="cell", value="new", access="write")]
+
+
+@pytest.mark.requirement("permission.approve.once")
+@pytest.mark.parametrize(
+    ("texts", "cards"),
+    [("aa", "a"), ("aaa", "a"), ("aba", "ab"), ("aab", "ab"), ("abab", "ab"), ("abcabc", "abc"), ("abacc", "abc")],
+)
+async def test_equal_changes_of_one_answer_are_asked_once_however_many_others_are_asked_with_them(
+    bench: Bench, texts: str, cards: str
+) -> None:
+    adding = Adding("adding", "ask")
+    bench.tools = StaticToolset([adding])
+    bench.model.will_reply(answer(calls=[call("adding", text=text) for text in texts]), say("done"))
+    events = await bench.ask("go", decide=lambda request: Approve(approval_id=request.approval_id))
+    shown = asked([*events])
+    assert "".join(card.preview.text for card in shown) == cards
+    assert {card.review.size if card.review else 1 for card in shown} == {len(cards)}
+    assert adding.ran == list(texts)
 
 
 class Counter(Echo):

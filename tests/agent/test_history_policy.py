@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -12,10 +13,12 @@ from pydantic import BaseModel
 
 from tests.agent.conftest import WAIT, Bench, one
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.compaction import MADE_LINES, CompactionTerms
+from vibe_jupyter.agent.compaction import FITS, MADE_LINES, CompactionTerms
 from vibe_jupyter.agent.context_size import ContextMeter, count_messages
+from vibe_jupyter.agent.limits import TimeLimit
 from vibe_jupyter.agent.loop import start_compaction, start_run
 from vibe_jupyter.agent.middleware import AutoCompact, ContextWarning, Middleware
+from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.permissions.decide import RunTerms
@@ -38,7 +41,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.conversation import check_history, fold_history
 from vibe_jupyter.session.journal import read_journal
-from vibe_jupyter.testing import Call, Tokens, answer, call, say, status
+from vibe_jupyter.testing import Call, Tokens, answer, call, hold, say, status
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.wire import Reply
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext
@@ -56,7 +59,7 @@ class DrawArguments(BaseModel):
 
 
 class Draw:
-    """Writes a cell, and shows a picture with a long text beside it."""
+    """Writes a cell, and shows a picture with a long text beside it. What is called broken fails."""
 
     name = "draw"
     description = "Draws."
@@ -76,6 +79,8 @@ class Draw:
         return [Resource(kind="cell", value=args.what, access="write")]
 
     async def run(self, args: DrawArguments, context: ToolContext) -> ToolResult:
+        if args.what.endswith("broken"):
+            raise ToolError("It could not be drawn.")
         text = f"cell #3 {args.what}\nscatter of {args.what}\n[image/png shown to the user; image 1 of #3]\n"
         data = "aGVs" + args.what.encode().hex() * 20
         return ToolResult(
@@ -336,6 +341,26 @@ async def test_a_conversation_that_would_overflow_is_compacted_before_the_reques
     assert max(sent.tokens for sent in at.server.sent) <= WINDOW
 
 
+@pytest.mark.requirement("compaction.tokens.bounded")
+@pytest.mark.parametrize(
+    "miscount",
+    [
+        pytest.param(lambda _tokens: Tokens(0, 0), id="zero"),
+        pytest.param(lambda _tokens: Tokens(-7, -1), id="negative"),
+        pytest.param(lambda _tokens: Tokens(12, 3), id="of another request"),
+        pytest.param(lambda tokens: Tokens(tokens // 20, 30), id="without what was cached"),
+    ],
+)
+async def test_counts_that_are_too_small_for_what_was_sent_do_not_keep_a_history_from_being_compacted(
+    desk: Callable[..., Desk], miscount: Callable[[int], Tokens]
+) -> None:
+    at = desk(lambda request: say("A long answer. " * 150, usage=miscount(tokens_of(request))))
+    for number in range(20):
+        assert one(await at.ask(f"Question {number}"), RunFinished).reason == "stop"
+    assert "compacted" in [event.kind for event in at.rewrites()]
+    assert max(sent.tokens for sent in at.server.sent) <= WINDOW
+
+
 async def test_one_refused_as_too_long_is_compacted_once_and_asked_again(desk: Callable[..., Desk]) -> None:
     at = desk(drawing, window=None, counts=False)  # nobody knows the window, and the server counts nothing
     reasons = [one(await at.ask(f"Draw number {number}"), RunFinished).reason for number in range(12)]
@@ -350,6 +375,39 @@ async def test_one_refused_as_too_long_is_compacted_once_and_asked_again(desk: C
     finished = one(await at.ask("Again"), RunFinished)
     assert (finished.reason, at.rewrites()) == ("error", before)
     assert "%vibe compact" in finished.error
+
+
+async def test_one_that_is_refused_whole_for_its_summary_is_sent_as_a_transcript(desk: Callable[..., Desk]) -> None:
+    at = desk(drawing, window=100_000, served=16_000)  # the window of the settings is too large
+    at.server.summary = "Depths were looked at."
+    assert {one(await at.ask(f"Draw number {number}"), RunFinished).reason for number in range(12)} == {"stop"}
+    refused, asked = [sent for sent in at.server.sent if sent.is_summary][:2]
+    assert refused.tokens > 16_000 >= asked.tokens
+    assert "Depths were looked at." in carried(at.bench.model.requests[-1])
+
+
+@pytest.mark.requirement("programmatic.limits.running-tool")
+@pytest.mark.parametrize("served", [WINDOW, 5_000])
+async def test_time_is_limited_also_while_a_summary_is_written(desk: Callable[..., Desk], served: int) -> None:
+    """Before a turn, and after a request that the server refused as too long."""
+    at = desk(drawing, window=None, counts=False, result=20_000)
+    for what in ("one", "another"):
+        await at.ask(f"Draw {what}.")
+    at.server.window, at.server.summary = served, hold(threading.Event())
+    at.middleware = [AutoCompact(100 if served == WINDOW else 0), TimeLimit(1.0)]
+    history = at.bench.conversation.history
+
+    events = await at.ask("Go on.")
+
+    finished = one(events, RunFinished)
+    assert finished.reason == "time_limit"
+    assert finished.seconds < WAIT / 2
+    assert one_step(events, "compact")[1].outcome == "interrupted"
+    *before, asked = at.bench.conversation.history
+    assert tuple(before) == history
+    assert isinstance(asked, UserMessage)
+    at.server.summary, at.middleware = "Everything of note.", [AutoCompact()]
+    assert one(await at.ask("Go on."), RunFinished).reason == "stop"
 
 
 @pytest.mark.requirement("compaction.summary.sections", "compaction.trigger.manual")
@@ -400,16 +458,14 @@ async def test_of_what_was_made_the_latest_lines_are_kept_and_of_plans_the_last(
 
     await write_plan("the old way")
     await write_plan("the new way")
-    for number in range(40):
-        await at.ask(f"Draw {number} there")
-    await at.compact()
-    for number in range(40, 70):
-        await at.ask(f"Draw {number} there")
-    await at.compact()
+    for begin, end in ((0, 40), (40, 76)):
+        for number in range(begin, end):
+            await at.ask(f"Draw {number} {'broken' if number % 20 == 13 else 'there'}")
+        await at.compact()
     await at.ask("Go on.")
     text = carried(at.bench.model.requests[-2])
-    made = [int(number) for number in re.findall(r"- Drew Draw_(\d+)_there", text)]
-    assert made == list(range(70 - MADE_LINES, 70))
+    made = [int(number) for number in re.findall(r"- Drew Draw_(\d+)_", text)]
+    assert made == [number for number in range(76) if number % 20 != 13][-MADE_LINES:]
     plan_kept = text.partition("The list of steps as it was written last:")[2]
     assert "the new way" in plan_kept
     assert "the old way" not in plan_kept
@@ -441,6 +497,23 @@ async def test_where_a_summary_is_required_its_lack_is_an_error_and_the_history_
     finished = one(await at.compact(), RunFinished)
     assert (finished.reason, at.bench.conversation.history, at.rewrites()) == ("error", before, [])
     assert finished.error.startswith("The model wrote no summary")
+
+
+@pytest.mark.parametrize(("own", "smaller"), [(None, WINDOW), (5_000, 5_000), (1_000, 1_000)])
+async def test_a_request_for_a_summary_fits_the_window_of_the_model_that_writes_it(
+    desk: Callable[..., Desk], own: int | None, smaller: int
+) -> None:
+    at = desk(drawing)
+    at.middleware = []
+    for number in range(10):
+        await at.ask(f"Draw number {number}")
+    at.compaction = CompactionTerms(model=at.agent().model._replace(context_window=own))
+    await at.compact()
+    (asked,) = [sent for sent in at.server.sent if sent.is_summary]
+    event = at.rewrites()[-1]
+    assert 5_000 < event.tokens_before < FITS * WINDOW
+    assert asked.tokens <= FITS * smaller
+    assert ("Draw number 0" in asked.text, "Draw number 9" in asked.text) == (True, True)
 
 
 @pytest.mark.requirement("compaction.events.shown", "compaction.tokens.count")

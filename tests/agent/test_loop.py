@@ -7,10 +7,12 @@ from itertools import pairwise
 import pytest
 
 from tests.agent.conftest import Bench, Echo, EchoArguments, one
-from vibe_jupyter.agent.limits import MAX_UNATTENDED, TurnLimit
+from vibe_jupyter.agent import answer_watch
+from vibe_jupyter.agent.limits import MAX_UNATTENDED, DenialLimit, TurnLimit
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
+    AnswerAwaited,
     ApprovalRequested,
     AssistantMessage,
     MessageAdded,
@@ -22,6 +24,7 @@ from vibe_jupyter.protocol import (
     RunStarted,
     TextDelta,
     TextPart,
+    ToolCall,
     ToolCallDelta,
     ToolFinished,
     ToolMessage,
@@ -35,6 +38,9 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Call, Raw, Tokens, answer, call, raw, say, status
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext
+
+SAID = (b'"content":"Four."', b"null")
+STOPPED = (b"", b'"stop"')
 
 
 @pytest.mark.requirement("agent.events.kinds")
@@ -57,6 +63,19 @@ async def test_what_is_thought_said_called_and_done_arrives_in_its_order_in_one_
     ]
     roles = [event.message.role for event in events if isinstance(event, MessageAdded)]
     assert roles == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.requirement("view.foot.silence")
+async def test_silence_of_the_model_server_is_told_before_the_first_word_and_within_the_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_watch, "SILENCE", 0.1)
+    piece, end = (b'data: {"choices":[{"delta":{%s},"finish_reason":%s}]}\n\n' % pair for pair in (SAID, STOPPED))
+    bench.model.will_reply(raw([piece, b": ping\n\n", b": ping\n\n", end], delay_between=0.15), say("done"))
+    events = await bench.ask("go")
+    told = [(event.has_begun, event.limit) for event in events if isinstance(event, AnswerAwaited)]
+    assert told == [(True, 300.0)]  # once for each silence, and keep-alive comments are silence
+    assert one(events, RunFinished).reason == "stop"
 
 
 @pytest.mark.requirement("agent.events.finish", "wire.finish.stop")
@@ -237,6 +256,18 @@ async def test_tokens_of_all_requests_are_added_up_for_run_and_session(bench: Be
     assert bench.conversation.usage == Usage(prompt_tokens=60, completion_tokens=10)
 
 
+@pytest.mark.requirement("agent.usage.counting")
+async def test_an_answer_without_counts_is_kept_with_those_that_its_run_is_counted_with(bench: Bench) -> None:
+    counts = Tokens(2_000, 3)
+    bench.model.will_reply(answer(calls=[call("quiet", text="a")], usage=Tokens(0, 0)), say("done", usage=counts))
+    events = await bench.ask("go")
+    said = [event.message for event in events if isinstance(event, MessageAdded)]
+    kept = [message.usage for message in said if isinstance(message, AssistantMessage) and message.usage is not None]
+    assert kept[1] == Usage(prompt_tokens=2_000, completion_tokens=3)
+    assert kept[0].prompt_tokens > 10
+    assert kept[0] + kept[1] == one(events, RunFinished).usage
+
+
 @pytest.mark.requirement("stream.sse.cut")
 async def test_a_cut_answer_is_kept_for_the_person_asked_again_once_and_not_sent(bench: Bench) -> None:
     whole_call = {"index": 0, "id": "c1", "function": {"name": "quiet", "arguments": '{"text": "a"}'}}
@@ -311,6 +342,31 @@ async def test_the_same_call_denied_three_times_ends_the_run(bench: Bench) -> No
     check_history(bench.conversation.history)
 
 
+@pytest.mark.requirement("permission.approve.deny")
+async def test_a_denied_call_is_the_same_however_it_is_spelled(bench: Bench) -> None:
+    spelled = ['{"text": "a"}', '{ "text":\n"a" }', '{"text": "\\u0061"}']
+    bench.model.will_reply(*(Call("risky", arguments) for arguments in spelled), *[call("risky", text="a")] * 2)
+    events = await bench.ask("go", terms=RunTerms(attended=False))
+    assert one(events, RunFinished).reason == "refused"
+    assert len(bench.model.requests) == 3
+
+
+@pytest.mark.requirement("permission.approve.deny")
+@pytest.mark.parametrize(
+    ("arguments", "are_enough"),
+    [
+        (['{"path": "a", "old": "x"}', '{"old": "x", "path": "a"}', '{"path": "./a", "old": "x"}'], True),
+        (['{"old": "x", "new": "x  # 1"}', '{"old": "x", "new": "x  # 2"}', '{"old": "x", "new": "x"}'], False),
+        (["{broken", "{broken", "{broken "], False),
+    ],
+)
+def test_denials_of_calls_that_do_the_same_are_counted_together(arguments: list[str], are_enough: bool) -> None:
+    denials = DenialLimit(lambda: False)
+    for number, given in enumerate(arguments):
+        denials.note(ToolCall(id=str(number), name="edit_file", arguments=given), denied=True)
+    assert denials.are_enough is are_enough
+
+
 async def test_denials_between_which_a_call_ran_do_not_end_the_run(bench: Bench) -> None:
     denied = [call("risky", text=str(number)) for number in range(2 * MAX_UNATTENDED - 2)]
     half = MAX_UNATTENDED - 1
@@ -341,7 +397,7 @@ async def test_a_person_may_deny_as_many_different_calls_as_they_like(bench: Ben
 
 
 @pytest.mark.requirement("wire.finish.tool-calls")
-@pytest.mark.parametrize("finish", ["tool_calls", "stop", "length"])
+@pytest.mark.parametrize("finish", ["tool_calls", "stop", "weird"])
 async def test_calls_are_executed_whatever_complete_finish_reason_comes_with_them(bench: Bench, finish: str) -> None:
     bench.model.will_reply(answer(calls=[call("quiet", text="a")], finish=finish), say("done"))
     await bench.ask("go")

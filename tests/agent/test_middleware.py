@@ -6,11 +6,22 @@ import threading
 
 import pytest
 
-from tests.agent.conftest import WAIT, Bench, one
+from tests.agent.conftest import WAIT, Bench, Echo, EchoArguments, one
 from tests.agent.test_price_limit import chunk
+from vibe_jupyter.agent import middleware
+from vibe_jupyter.agent.equal_calls import deed_of
 from vibe_jupyter.agent.limits import TimeLimit, TokenLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.agent.middleware import AddMessage, CompactHistory, LoopGuard, Middleware, StopRun, TurnState, Verdict
+from vibe_jupyter.agent.middleware import (
+    AddMessage,
+    CompactHistory,
+    LoopGuard,
+    Middleware,
+    RunProgress,
+    StopRun,
+    TurnState,
+    Verdict,
+)
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
@@ -21,19 +32,97 @@ from vibe_jupyter.protocol import (
     Notice,
     RunFinished,
     TextDelta,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolMessage,
+    ToolResult,
 )
 from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Tokens, answer, call, hold, raw, say
+from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 
 
-async def ask(bench: Bench, *middleware: Middleware, prompt: str = "go") -> list[Event]:
-    agent = bench.agent()._replace(middleware=middleware)
+async def ask(bench: Bench, *chain: Middleware, prompt: str = "go") -> list[Event]:
+    agent = bench.agent()._replace(middleware=chain)
     async with asyncio.timeout(WAIT):
         return [event async for event in start_run(agent, bench.conversation, prompt, terms=RunTerms())]
 
 
 def notices(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, Notice)]
+
+
+EQUAL = [
+    ("run_code", [{"code": "x = 1"}, {"code": "x=1  # once more", "reason": "Let me look."}, {"code": "\nx = (1)\n"}]),
+    ("run_code", [{"code": "%matplotlib inline\n"}, {"code": "%matplotlib inline", "reason": "Set up."}]),
+    ("bash", [{"command": "ls -l a"}, {"command": "ls  -l 'a'", "description": "List."}, {"command": "ls -l a # all"}]),
+    ("bash", [{"command": "echo a#b '#c'"}, {"command": "echo 'a#b'  \"#c\" # it's (all) of it; x"}]),
+    ("read_file", [{"path": "a.csv"}, {"path": "./a.csv"}, {"path": "b/../a.csv", "limit": None}]),
+    ("search", [{"query": "red  fox", "limit": 10}, {"limit": 10.0, "query": " red fox "}]),
+]
+DIFFERENT = [
+    ("run_code", [{"code": "x = 1"}, {"code": "x = 2"}, {"code": "if y:\n    a\n    b"}, {"code": "if y:\n    a\nb"}]),
+    (
+        "bash",
+        [{"command": "echo 'a  b'"}, {"command": "echo 'a b'"}, {"command": "cat <<E\na\nE"}],
+    ),
+    *(
+        ("bash", [{"command": command} for command in commands])
+        for commands in (
+            ("git log a#b", "git log a#c", "git log a", "git log '#b'", "git log 'a #b'", "git log 'a #c'"),
+            ("echo a#; rm x", "echo a", "echo 'a#;' rm x", "echo a # b\nrm x"),
+            ("ls ~", "ls '~'", "ls *", "ls '*'", "ls [a]", "ls '[a]'", "ls {a,b}", "ls '{a,b}'", "ls $a", "ls '$a'"),
+            ("x; y", "x ';' y", "x | y", "x '|' y", "x > y", "x '>' y", "x & y", "x '&' y", "! x", "'!' x"),
+            ("A=1 x", "'A=1' x", "x a\\ b", "x 'a\\' b", "x a\rb", "x a b"),
+        )
+    ),
+    ("think", [{"reason": "one"}, {"reason": "two"}]),
+    ("edit_cell", [{"cell": "a", "source": "# 1"}, {"cell": "a", "source": "# 2"}]),
+    ("add_task", [{"list": "food", "description": "milk"}, {"list": "food", "description": "bread"}]),
+    (
+        "write_file",
+        [{"path": "a.py", "content": "if a:\n    b\n    c"}, {"path": "a.py", "content": "if a:\n    b\nc"}],
+    ),
+    ("broken", ["{", "{}", "[1]", '{"a": ']),
+]
+
+
+@pytest.mark.requirement("agent.loop.equal-calls")
+@pytest.mark.parametrize(("name", "given", "kinds"), [*((*one, 1) for one in EQUAL), *((*one, 0) for one in DIFFERENT)])
+def test_calls_are_compared_by_what_they_do(name: str, given: list[dict[str, object] | str], kinds: int) -> None:
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in given]
+    deeds = {deed_of(ToolCall(id=str(at), name=name, arguments=text)) for at, text in enumerate(texts)}
+    assert len(deeds) == (kinds or len(given))
+
+
+class Watch(Echo):
+    """Waits for something, and says how it stands."""
+
+    def __init__(self, *stands: str, seconds: float = 0.0) -> None:
+        super().__init__("quiet", "always")
+        self.stands = list(stands)
+        self.seconds = seconds
+
+    async def run(self, args: EchoArguments, context: ToolContext) -> ToolResult:
+        await asyncio.sleep(self.seconds)
+        return ToolResult.text(self.stands.pop(0) if len(self.stands) > 1 else self.stands[0])
+
+
+@pytest.mark.requirement("agent.loop.equal-calls")
+@pytest.mark.parametrize(
+    "tool",
+    [
+        pytest.param(Watch("running", seconds=0.06), id="each takes its time"),
+        pytest.param(Watch("1 %", "1 %", "5 %", "5 %", "1 %", "1 %", "7 %", "7 %", "8 %"), id="the result changes"),
+    ],
+)
+async def test_waiting_for_something_is_no_loop(bench: Bench, tool: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "LOOP_SECONDS", 0.05)
+    bench.tools = StaticToolset([tool])
+    bench.model.will_reply(*[call("quiet", text="job")] * 9, say("It is done."))
+    events = await ask(bench, LoopGuard())
+    assert (one(events, RunFinished).reason, notices(events)) == ("stop", [])
 
 
 class Scribe(Middleware):
@@ -156,6 +245,28 @@ async def test_tokens_are_limited_before_each_request_and_while_an_answer_comes(
     check_history(bench.conversation.history)
 
 
+@pytest.mark.requirement("reply.held.limits")
+@pytest.mark.parametrize(
+    "begun", ['<tool_call>\n{"name": "quiet", "arguments": {"text": "', '{"name": "quiet", "arguments": {"text": "']
+)
+async def test_tokens_are_limited_while_an_answer_that_may_be_a_call_is_held_back(bench: Bench, begun: str) -> None:
+    bench.model.will_reply(hold(threading.Event(), begun + "x" * 40_000))
+    events = await ask(bench, TokenLimit(5_000))
+    assert one(events, RunFinished).reason == "token_limit"
+    assert [event for event in events if isinstance(event, TextDelta)] == []
+    assert bench.quiet.ran == []
+    check_history(bench.conversation.history)
+
+
+@pytest.mark.requirement("reply.held.limits")
+async def test_what_was_held_back_and_is_shown_counts_once(bench: Bench) -> None:
+    text = "See <tool_call> " + "x" * 9_000 + "[TOOL_CALLS] is a mark. " + "y" * 9_000
+    bench.model.will_reply(say(text, pieces=200))
+    events = await ask(bench, TokenLimit(5_200))
+    assert one(events, RunFinished).reason == "stop"
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == text
+
+
 async def test_time_is_limited_also_while_the_model_says_nothing(bench: Bench) -> None:
     bench.model.will_reply(hold(threading.Event()))
     events = await ask(bench, TimeLimit(1_000.0), TimeLimit(0.2), TimeLimit(900.0))
@@ -163,6 +274,27 @@ async def test_time_is_limited_also_while_the_model_says_nothing(bench: Bench) -
     assert finished.reason == "time_limit"
     assert 0.2 <= finished.seconds < WAIT / 2
     assert notices(events)[0].startswith("Stopped: the run has taken 0 s, and the limit of one run is 0 s.")
+    check_history(bench.conversation.history)
+
+
+@pytest.mark.requirement("programmatic.limits.running-tool")
+async def test_the_call_that_runs_when_the_time_is_up_is_ended_and_later_ones_do_not_begin(bench: Bench) -> None:
+    class UpInTheFirstCall(TimeLimit):
+        def exceeded(self, progress: RunProgress) -> StopRun | None:
+            return super().exceeded(progress) if bench.quiet.ran else None
+
+    bench.model.will_reply(answer(calls=[call("quiet", text="wait"), call("quiet", text="b")]))
+    events = await ask(bench, UpInTheFirstCall(0.2))
+    assert one(events, RunFinished).reason == "time_limit"
+    assert bench.quiet.ran == ["wait"]
+    steps = [(event.outcome, event.summary) for event in events if isinstance(event, ToolFinished)]
+    assert steps == [("interrupted", "ended at the time limit of the run")] * 2
+    results = (message for message in bench.conversation.history if isinstance(message, ToolMessage))
+    told = [part.text for message in results for part in message.parts if isinstance(part, TextPart)]
+    assert told == [
+        "The time of the run was up; this call may have run in part.",
+        "Not run: the time of the run was up before this call started.",
+    ]
     check_history(bench.conversation.history)
 
 
@@ -211,7 +343,7 @@ async def test_the_third_equal_call_is_pointed_out_and_the_sixth_ends_the_run(be
     told, stopped = notices(events)
     assert told == "The model repeats itself: quiet, 3 times the same. It was asked to go another way."
     assert stopped.startswith("Stopped: the model called quiet 6 times in the same way")
-    assert "called quiet 3 times with the same arguments" in bench.model.requests[3].last_user_text
+    assert "called quiet 3 times in the same way" in bench.model.requests[3].last_user_text
     check_history(bench.conversation.history)
 
 

@@ -559,6 +559,7 @@ async def test_no_text_of_a_server_becomes_markup(tmp_path: Path, model: Any) ->
         ("", "file"),
         ("a\x00b\nc.txt", "a_b_c.txt"),
         ("é" * 300 + ".csv", "é" * 88 + ".csv"),
+        ("é" * 300, "é" * 100),
     ],
 )
 def test_a_file_has_a_name_that_leads_nowhere(name: str, safe: str) -> None:

@@ -1,6 +1,7 @@
 """Hooks around calls, through the magic: a real kernel, real processes, a scripted model."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,17 @@ def use_bash(session: Session, command: str = "echo hi > made.txt", options: str
         hook("echo no shell here >&2; exit 2"),
         CLAUDE_FORM.format(matcher="Bash", command="echo no shell here >&2; exit 2"),
         hook(answering({"continue": False, "stopReason": "no shell here"})),
+        hook("echo what it found; echo no shell here >&2; exit 2"),
+        hook("echo no shell here; exit 2"),
+        hook(answering({**CLAUDE_DENY, "reason": "another", "stopReason": "a third"})),
+        hook(answering({**DENY, "hookSpecificOutput": {"permissionDecision": "allow"}})),
+        hook(answering({"decision": "ask", "reason": "look"}), name="asks") + hook(answering(DENY)),
+        hook(answering(DENY)) + hook(answering({**DENY, "reason": "nor there"}), name="later"),
     ],
-    ids=["vibe", "claude's fields", "exit code 2", "claude's form", "stop"],
+    ids=[
+        *("vibe", "claude's fields", "exit code 2", "claude's form", "stop", "both outputs", "stdout alone"),
+        *("several reasons", "allowed and denied", "asked and denied", "denied twice"),
+    ],
 )
 def test_a_hook_denies_what_is_allowed_otherwise(session: Session, entry: str) -> None:
     path = write_hooks(session, entry)
@@ -102,6 +112,26 @@ def test_a_hook_that_asks_has_a_card_where_nothing_would_ask(session: Session, a
     view.command(type="approve", approval_id=card)
     assert not session.wire.cell(request).error
     assert (session.folder / "asked.txt").read_text(encoding="utf-8") == "hi\n"
+
+
+@pytest.mark.requirement("config.hooks.pre-tool")
+def test_of_several_hooks_that_ask_the_card_names_the_first(session: Session) -> None:
+    said = [
+        {},
+        {"decision": "ask", "reason": "look here"},
+        {"decision": "allow"},
+        {"decision": "ask", "reason": "there"},
+    ]
+    write_hooks(session, *(hook(answering(one), name=f"guard {number}") for number, one in enumerate(said)))
+    session.model.will_reply(call("bash", command="true"), say("Done."))
+    request = session.wire.send("%vibe --yes=bash go")
+    view = session.view(request)
+    card = view.card()
+    text = view.wait_for("wants you to decide")
+    assert ("guard 1" in text, "look here" in text) == (True, True)
+    assert ("guard 3" in text, "there" in text.replace("look here", "")) == (False, False)
+    view.command(type="approve", approval_id=card)
+    assert not session.wire.cell(request).error
 
 
 @pytest.mark.requirement("config.hooks.pre-tool")
@@ -205,6 +235,38 @@ def test_a_post_tool_hook_withholds_a_result_or_adds_a_note(session: Session) ->
     assert "stdout:\nabc" in use_bash(session, "echo abc")
     write_hooks(session, hook("exit 1", "post_tool", strict=True))
     assert "stdout:\nabc" not in use_bash(session, "echo abc")
+
+
+@pytest.mark.requirement("config.hooks.post")
+def test_notes_of_several_hooks_come_in_the_order_in_which_they_ran(session: Session) -> None:
+    write_hooks(
+        session,
+        *(
+            hook(answering({"hook_specific_output": {"additional_context": f"{kind} {number}"}}), f"{kind}_tool")
+            for number in (2, 1, 3)
+            for kind in ("post", "pre")
+        ),
+    )
+    told = use_bash(session, "echo abc")
+    assert re.findall(r"(?:pre|post) \d", told) == ["pre 2", "pre 1", "pre 3", "post 2", "post 1", "post 3"]
+    assert told.index("abc") < told.index("pre 2")
+
+
+@pytest.mark.requirement("config.hooks.post")
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ([answering({}), answering({**DENY, "reason": "first"}), answering({**DENY, "reason": "second"})], "first"),
+        (["exit 1", answering({**DENY, "reason": "second"})], "it failed: exit code 1"),
+        ([answering({**DENY, "reason": "first"}), "exit 1"], "first"),
+    ],
+    ids=["two deny", "one fails, one denies", "one denies, one fails"],
+)
+def test_of_several_hooks_that_withhold_a_result_the_first_is_named(
+    session: Session, entries: list[str], reason: str
+) -> None:
+    write_hooks(session, *(hook(command, "post_tool", strict=True) for command in entries))
+    assert use_bash(session, "echo abc").endswith(f"It says: {reason}")
 
 
 @pytest.mark.requirement("config.hooks.post")

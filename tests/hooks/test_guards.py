@@ -290,7 +290,10 @@ def test_later_releases_ask_resolve_permission(session: Session) -> None:
     later = later.replace(
         "return {**known}", 'return PermissionContext(permission="never", reason="not today")\n        return {**known}'
     )
-    (tools / "later.py").write_text(given + later, encoding="utf-8")
-    session.model.will_reply(call("later", want="x"), say("Done."))
-    session.run("%vibe --yes=later go")
-    assert "denies this call itself: not today" in results(session)[-1]
+    earlier = "    def check_allowlist_denylist(self, args):\n        return ToolPermission.ASK\n"
+    both = later.replace("Later(", "Both(") + earlier
+    for name, text in (("later", later), ("both", both)):
+        (tools / f"{name}.py").write_text(given + text, encoding="utf-8")
+        session.model.will_reply(call(name, want="x"), say("Done."))
+        session.run(f"%vibe --yes={name} go")
+        assert "denies this call itself: not today" in results(session)[-1]

@@ -7,6 +7,7 @@ import pytest
 from tests.hooks.cases import CASES, TOOLS, FileCase
 from vibe_jupyter.app.hooks import load_hooks
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.hooks.definition import Hook, HookForm
 
 PLACES = {"hooks.toml": ".vibe/hooks.toml", "hooks.json": ".vibe/hooks.json", "settings.json": ".claude/settings.json"}
 
@@ -29,6 +30,28 @@ def test_each_file_selects_the_tools_that_do_what_its_own_do(tmp_path: Path, cas
         hooks = [hook for hook in loaded.hooks if hook.event == event]
         assert tuple(tool for tool in TOOLS if any(hook.matched_name(TOOLS[tool]) for hook in hooks)) == tools
     assert tuple(one.key for one in loaded.unheeded) == case.unheeded
+
+
+@pytest.mark.requirement("config.hooks.forms")
+@pytest.mark.parametrize(
+    ("form", "match", "tool", "name"),
+    [
+        ("vibe", "*", "search_replace", "edit"),
+        ("vibe", "search_replace", "search_replace", "search_replace"),
+        ("vibe", "re:search_replace|edit", "search_replace", "edit"),
+        ("vibe", "*", "mcp__git__push", "mcp__git__push"),
+        ("vibe", "git_*", "mcp__git__push", "git_push"),
+        ("claude", "*", "write_file", "Write"),
+        ("claude", "write_file", "write_file", "write_file"),
+        ("claude", "write_file|Write", "write_file", "Write"),
+        ("claude", "Bash", "write_file", None),
+    ],
+)
+def test_of_the_names_of_a_tool_that_a_match_selects_the_forms_own_is_named(
+    form: HookForm, match: str, tool: str, name: str | None
+) -> None:
+    hook = Hook(name="one", event="pre_tool", command="true", form=form, source=Path("hooks.toml"), match=match)
+    assert hook.matched_name(TOOLS[tool]) == name
 
 
 @pytest.mark.requirement("config.hooks.forms")

@@ -2,11 +2,12 @@
 
 import asyncio
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from vibe_jupyter.protocol import Cell, Change, SetSource, source_hash
+from vibe_jupyter.protocol import Cell, Change, MoveCells, SetSource, source_hash
 from vibe_jupyter.session.snapshots import CHANGES, FILE_LIMIT, RunSnapshots, Snapshots
 from vibe_jupyter.session.undo_plan import joined_runs, plan_undo
 
@@ -84,6 +85,42 @@ def test_work_of_the_user_between_two_changes_is_named_before_undoing_them(tmp_p
     plan = plan_undo(joined_runs(Snapshots(tmp_path).runs()), cells)
     assert plan.changed_since == ["[4]", "a.txt"]
     assert plan.restored == ["[4]", "[5]", "a.txt (removed)", "own.txt (removed)"]
+
+
+def rearranged(cells: Sequence[Cell], move: MoveCells) -> list[Cell]:
+    rest = [one for one in cells if one.id not in move.cells]
+    place = next((at for at, one in enumerate(rest, 1) if one.id == move.after), 0)
+    by_id = {one.id: one for one in cells}
+    return [*rest[:place], *(by_id[name] for name in move.cells), *rest[place:]]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [[("a", "d")]],
+        [[("a", "d")], [("c", None)]],
+        [[("a", "b")], [("a", "c")], [("a", "d")]],
+        [[], [("b", None), ("d", "b")], [], [("b", "c")]],
+        [[("dc", None)], [("ab", None)], [("d", "a")]],
+    ],
+)
+def test_cells_that_several_runs_moved_are_where_they_were_before_the_first(
+    tmp_path: Path, runs: list[list[tuple[str, str | None]]]
+) -> None:
+    cells = [Cell(id=name, number=number, kind="code", source="x = 1") for number, name in enumerate("abcd", 1)]
+    for moves in runs:
+        run = Snapshots(tmp_path).begin("move")
+        edit(run, cells[0], f"x = {len(moves)}")
+        for names, after in moves:
+            move = MoveCells(cells=tuple(names), after=after)
+            asyncio.run(run.before_edits([move], cells))
+            cells = rearranged(cells, move)
+
+    plan = plan_undo(joined_runs(Snapshots(tmp_path).runs()), cells)
+    for change in plan.edits:
+        if isinstance(change, MoveCells):
+            cells = rearranged(cells, change)
+    assert [one.id for one in cells] == list("abcd")
 
 
 def test_what_a_crash_cut_off_spoils_no_other_line(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +81,41 @@ def test_a_title_can_be_given_and_a_price_that_is_not_known_is_not_made_up(
     assert (found.title, found.is_named, found.cost, found.notebook) == ("Penguins", True, None, "/work/new.ipynb")
 
 
+def test_the_title_that_was_given_last_is_that_of_the_list_and_of_the_conversation_that_goes_on(
+    store: SessionStore, save: Callable[..., Path]
+) -> None:
+    titles = [JournalNote(title=title) for title in ("Penguins", "Herons", "Gulls")]
+    path = save(
+        "a" * 32, *titles[:2], *a_run("first"), titles[2], JournalNote(notebook="/work/new.ipynb"), *a_run("next")
+    )
+    assert [one.title for one in store.sessions()] == ["Gulls"]
+    journal, contents = Journal.reopen(path)
+    journal.close()
+    assert Conversation.resumed(journal, contents).title == "Gulls"
+
+
+def test_the_conversation_that_was_used_last_is_listed_first_however_long_ago_it_began(
+    store: SessionStore, save: Callable[..., Path]
+) -> None:
+    def next_millisecond() -> None:
+        """Journals tell times by milliseconds."""
+        now = time.time_ns() // 1_000_000
+        while time.time_ns() // 1_000_000 == now:
+            pass
+
+    paths: dict[str, Path] = {}
+    for name in "cabd":
+        next_millisecond()
+        paths[name] = save(name * 32, *a_run("first"))
+    for name in "bc":
+        next_millisecond()
+        journal, _ = Journal.reopen(paths[name])
+        append(journal, *a_run("next"))
+    listed = store.sessions()
+    assert [one.id[0] for one in listed] == ["c", "b", "d", "a"]
+    assert [one.id[0] for one in sorted(listed, key=lambda one: one.started)] == ["c", "a", "b", "d"]
+
+
 def test_a_conversation_without_a_prompt_is_not_listed(store: SessionStore, save: Callable[..., Path]) -> None:
     save("a" * 32)
     assert store.sessions() == []
@@ -151,6 +187,10 @@ def test_an_id_that_fits_several_names_them_and_an_unknown_one_the_nearest() -> 
         find_session("abcd", KNOWN)
     with pytest.raises(ConfigError, match=r"No conversation has 'ef0044' in its id or title. The nearest: ef003333"):
         find_session("ef0044", KNOWN)
+    with pytest.raises(ConfigError, match=r"The nearest: abcd1111 Penguins by island\.$"):
+        find_session("pengiuns by iland", KNOWN)
+    with pytest.raises(ConfigError, match=r"The nearest: (abcd2222|ef003333) \w+ of \w+; (abcd2222|ef003333) "):
+        find_session("sales in may", KNOWN)
     with pytest.raises(ConfigError, match="No conversation is saved yet"):
         find_session("x", [])
 
@@ -158,6 +198,13 @@ def test_an_id_that_fits_several_names_them_and_an_unknown_one_the_nearest() -> 
 def test_short_ids_grow_where_two_begin_alike() -> None:
     alike = sessions(("0123456789ab", "a"), ("0123456789cd", "b"), ("f" * 12, "c"))
     assert unique_ids(alike) == {"0123456789ab": "0123456789a", "0123456789cd": "0123456789c", "f" * 12: "f" * 8}
+    crowd = sessions(*((name, name) for name in ("0123456789ab", "0123456789ac", "012345678a00", "0123456a0000")))
+    assert unique_ids(crowd) == {
+        "0123456789ab": "0123456789ab",
+        "0123456789ac": "0123456789ac",
+        "012345678a00": "012345678a",
+        "0123456a0000": "0123456a",
+    }
 
 
 def test_a_reopened_journal_goes_on_where_it_ends(save: Callable[..., Path]) -> None:

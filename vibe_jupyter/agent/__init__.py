@@ -1,4 +1,4 @@
-"""The agent: the loop of model calls and tool calls, without a notebook.
+"""The agent: the loop of model requests and tool calls, independent of notebooks.
 
 Start reading at `vibe_jupyter.agent.loop`.
 """

@@ -1,4 +1,4 @@
-"""What an agent is (model, tools, rules, instructions), and what may go along with a run of it."""
+"""Agents (model, tools, permissions, instructions) and the hooks of a run."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import resources
@@ -20,50 +20,43 @@ PromptParts = tuple[TextPart | ImagePart, ...]
 
 
 class Agent(NamedTuple):
-    """Everything that is the same for all turns of a run. Frozen: a change of settings makes a new one."""
+    """Configuration of an agent, shared by all turns of a run. Immutable: changed settings create a new one."""
 
-    name: str
-    """Of its profile, such as ``default``."""
+    name: str  # name of the agent profile, such as ``default``
     model: Model
     client: LLMClient
     tools: Toolset
     permissions: Permissions
-    middleware: Sequence[Middleware]
-    """Asked in this order."""
-    instructions: str
-    """The system prompt."""
-    redactor: Redactor
-    """Strikes keys out of everything that is recorded, shown or sent."""
+    middleware: Sequence[Middleware]  # called in this order
+    instructions: str  # system prompt
+    redactor: Redactor  # redacts secrets in everything that is recorded, shown or sent
     stream: bool = True
     compaction: CompactionTerms = DEFAULT_TERMS
+    # Returns the sub-agent of a name, or raises `ToolError` with the available names; None if the agent can't delegate
     find_subagent: "Callable[[str], Awaitable[Subagent]] | None" = None
-    """The sub-agent of a name, or a `ToolError` that names those there are; None where none may work for it."""
+    # Saves what the run is about to change; None if the conversation isn't stored
     snapshots: RunSnapshots | None = None
-    """Keeps what the run is about to change; None where nothing is kept of the conversation."""
+    # Returns variables that the run's code may have changed and that undo would not restore, each only once; None if
+    # variables aren't recorded for undo
     newly_lost: "Callable[[], Awaitable[Sequence[str]]] | None" = None
-    """Variables that code of the run may have changed and that undo would not restore, each of them once; None where
-    nothing is kept of them."""
-    schema_only: bool = False
-    """Whether no value of the user's data may be sent."""
+    schema_only: bool = False  # True if no values of the user's data may be sent
 
 
 class Subagent(NamedTuple):
-    """One that works for another, and what holds of its run alone."""
+    """An agent that works for another one, with the restrictions of its run."""
 
     agent: Agent
-    levels: Mapping[str, Level]
-    """Of its tools; they only narrow those of the run it works for."""
-    only_reads: bool = False
-    """As in `RunTerms`."""
+    levels: Mapping[str, Level]  # permission levels of its tools, which can only restrict those of the calling run
+    only_reads: bool = False  # see `RunTerms`
 
 
 def system_prompt(name: str) -> str:
-    """The prompt of that name that comes with this package, from ``prompts/NAME.md``."""
+    """Return a prompt shipped with this package, from ``prompts/NAME.md``."""
     return resources.files("vibe_jupyter.agent").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
 
 
 class HookContext(NamedTuple):
-    """What the hooks of a run may use of it, from `begin` to `end`."""
+    """Resources available to the hooks of a run between `begin` and `end`."""
 
     call_context: CallContext
     model: Model
@@ -72,25 +65,25 @@ class HookContext(NamedTuple):
 
 
 class PreparedPrompt(NamedTuple):
-    """What the hooks of a run make of its prompt."""
+    """Changes that the hooks of a run make to its prompt."""
 
-    before: PromptParts = ()
-    """Goes before the user's words."""
-    instead: PromptParts | None = None
-    """Takes the place of the user's words; None where they stay."""
+    before: PromptParts = ()  # placed before the user's text
+    instead: PromptParts | None = None  # replaces the user's text; None to leave it unchanged
 
 
 class RunHooks(Protocol):
-    """One for each run. Engine loop only."""
+    """Hooks of a single run. Engine loop only."""
 
     async def begin(self, hook_context: HookContext) -> PreparedPrompt:
-        """Prepare, before anything is sent to the model; an interrupt cancels it. What takes long is said by a Notice.
+        """Prepare the run before anything is sent to the model. An interrupt cancels it.
+
+        Slow operations announce themselves with a `Notice`.
 
         Raises:
-            VibeError: the run ends with these words, and nothing is sent.
+            VibeError: the run ends with this message, and nothing is sent.
         """
         ...
 
     async def end(self) -> None:
-        """The run is about to end; whatever was shown in it is over when this returns."""
+        """Clean up before the run ends. Everything displayed in it must be final when this returns."""
         ...

@@ -1,4 +1,4 @@
-"""Approvals: what the policy says to a call, the card where it asks, and questions to the user."""
+"""Approvals: the policy's decision on a call, the card if it asks, and questions to the user."""
 
 import asyncio
 import json
@@ -59,19 +59,17 @@ D = TypeVar("D", Ask, Deny)
 
 NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
 
-CHANGED_MEANWHILE = "changed meanwhile; this card is up to date"
-"""Stands on a card that takes the place of another one."""
+CHANGED_MEANWHILE = "changed meanwhile; this card is up to date"  # reason on a card that replaces an outdated one
 
 
 class ApprovalCard(NamedTuple):
-    """What a card shows, and what a yes to it would cover. The fields are those of `ApprovalRequested`."""
+    """Content of an approval card and the scope of its approval. The fields are those of `ApprovalRequested`."""
 
     call: ToolCall
     headline: Headline
     preview: Preview
     reason: str
-    digest: str
-    """See `approval_digest`."""
+    digest: str  # see `approval_digest`
     resources: tuple[Resource, ...] = ()
     remember_as: str | None = None
     keepable: bool = False
@@ -82,35 +80,36 @@ class ApprovalCard(NamedTuple):
 
 
 class PendingApproval:
-    """One card, from when it is shown until it is decided: by the user, or by the end of the waiting. Ask once.
+    """An approval card, from display to decision or timeout. Single use.
 
-    Nothing else makes `ApprovalRequested` and `ApprovalResolved`.
+    `ApprovalRequested` and `ApprovalResolved` are created only here.
     """
 
     def __init__(
         self, card: ApprovalCard, approvals: PendingRequests[Approve | Reject], emit: Callable[[Event], Awaitable[None]]
     ) -> None:
-        self.decided_by: DecidedBy | ClosedBy | Literal["rules"] = "server"
-        """Means nothing before `ask` has returned."""
-        self.is_outdated = False
-        """Whether it was withdrawn."""
+        self.decided_by: DecidedBy | ClosedBy | Literal["rules"] = "server"  # meaningless before `ask` returns
+        self.is_outdated = False  # True if the card was withdrawn
         self._card = card
         self._approvals = approvals
         self._emit = emit
         self._request = approvals.open()
 
     def close(self, by: ClosedBy) -> None:
-        """Nobody waits any more, which is a no; a decision that came before it stands."""
+        """Stop waiting, which counts as a rejection unless a decision has already arrived."""
         self._approvals.deliver(self._request.id, Reject(approval_id=self._request.id), by=by)
 
     def withdraw(self) -> None:
-        """What it shows has changed, which is neither yes nor no; a decision that came before it stands."""
+        """Withdraw a card whose content has changed, which is neither an approval nor a rejection.
+
+        Has no effect if a decision has already arrived.
+        """
         if not self._request.answer.done():
             self.is_outdated = True
             self.close("server")
 
     def approval(self) -> Approval:
-        """Who decided, now that it is decided."""
+        """Return who approved the call, and the time. Call only after the decision."""
         return Approval(by="user" if self.decided_by == "person" else "code", time=_now())
 
     async def ask(
@@ -120,16 +119,17 @@ class PendingApproval:
         within: float | None = None,
         cancelled_by: Callable[[], ClosedBy] = lambda: "interrupt",
     ) -> Approve | Reject:
-        """Show the card and wait; whatever ends the waiting is recorded.
+        """Show the card and wait for the decision. The outcome is recorded however the wait ends.
 
         Args:
-            apply_edits: makes the call that a yes allows; the yes becomes a no where the edited call is refused.
-            within: seconds after which the server that asked waits no longer; None for as long as it takes.
-            cancelled_by: who it was that cancelled this.
+            apply_edits: returns the call that an approval allows. If it refuses the edited call, the approval becomes a
+                rejection.
+            within: timeout in seconds, after which the requesting server stops waiting; None to wait indefinitely.
+            cancelled_by: returns who cancelled the wait.
 
         Raises:
-            JournalError: it could not be recorded; nothing is allowed.
-            asyncio.CancelledError: nothing is allowed.
+            JournalError: an event can't be recorded. Nothing is allowed.
+            asyncio.CancelledError: the wait was cancelled. Nothing is allowed.
         """
         request, arguments = self._request, None
         command: Approve | Reject = Reject(approval_id=request.id)
@@ -189,22 +189,23 @@ class PendingApproval:
 async def permit_call(
     prepared: PreparedCall, call_context: CallContext, tried: str = ""
 ) -> PermittedCall | RefusedCall:
-    """Let a call through, perhaps as the user edited it, or say no.
+    """Permit a call, possibly as edited by the user, or refuse it.
 
     Args:
         prepared: the call.
-        call_context: of the run.
-        tried: why it was not done where it has no effects, if that was tried, or why it is asked again.
+        call_context: context of the run.
+        tried: text added to the reason: why a trial without side effects failed, what the call would change, or why the
+            user is asked again.
 
     Raises:
-        JournalError: the question could not be recorded.
-        asyncio.CancelledError: the run was interrupted; nothing is allowed.
+        JournalError: the request can't be recorded.
+        asyncio.CancelledError: the run was interrupted. Nothing is allowed.
     """
     decision = decide_call(prepared, call_context)
     if isinstance(decision, Ask) and not await call_context.attended():
         decision = decide_call(prepared, call_context._replace(terms=call_context.terms._replace(attended=False)))
     if isinstance(decision, Deny):
-        # What code wanted may be named after a value.
+        # The operation that was blocked in the trial may contain a value, for example in a file name.
         told = f"({tried})" if tried and not call_context.schema_only else ""
         return _refuse_forbidden(prepared, _with_reason(decision, told, " "))
     if isinstance(decision, Ask):
@@ -213,16 +214,19 @@ async def permit_call(
 
 
 def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
-    """Whether a call is tried where it can have no effects: one that would ask, or may run nowhere else. Nobody need be
-    here for that."""
+    """Return whether to try a call without side effects first.
+
+    This applies to calls that would ask, and to those that are only allowed in a sandbox. No user needs to be present.
+    """
     if prepared.asks or not call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms):
         return False
+    # As if attended: otherwise a call that would ask is already denied.
     decision = decide_call(prepared, call_context._replace(terms=call_context.terms._replace(attended=True)))
     return isinstance(decision, Ask) or (isinstance(decision, Deny) and decision.in_sandbox)
 
 
 async def may_foresee(prepared: PreparedCall, call_context: CallContext) -> bool:
-    """Whether somebody will be asked about a call who may be told what it would change."""
+    """Return whether the user will be asked about a call whose effect can be predicted. Never for external clients."""
     tool = prepared.tool
     if call_context.terms.external or not isinstance(tool, ForeseeingTool) or not tool.can_foresee(prepared.args):
         return False
@@ -238,7 +242,10 @@ def _now() -> str:
 
 
 def decide_call(prepared: PreparedCall, call_context: CallContext) -> Decision:
-    """What the policy says to it. Where a hook of the user's wants to ask, nothing is allowed in advance."""
+    """Return the policy's decision on a call.
+
+    If one of the user's hooks or the tool itself requires approval, no setting or grant can waive it.
+    """
     terms = call_context.terms
     decision = call_context.permissions.decide(prepared.tool, prepared.args, terms, prepared.places)
     if not prepared.asks or isinstance(decision, Deny):
@@ -264,7 +271,7 @@ async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallC
 
 
 async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PermittedCall | RefusedCall:
-    """Go by what the user said to an equal call of this turn, else show exactly what would run and wait."""
+    """Reuse the user's decision on an identical call of this turn, or show exactly what would run and wait."""
     said = call_context.equal.said(prepared.sent, prepared.digest)
     if said is None:
         return await _show_card(prepared, ask, call_context)
@@ -275,8 +282,9 @@ async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallCont
 
 
 async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> ApprovalCard:
-    """The card of a call, as it would run now."""
+    """Build the approval card for a call in its current state."""
     workspace = call_context.permissions.workspace
+    # On a worker thread, because assessing the risk may count files.
     weight = await asyncio.to_thread(weigh_call, prepared.touched, prepared.places, workspace)
     return ApprovalCard(
         call=prepared.call,
@@ -294,7 +302,7 @@ async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext)
 
 
 async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PermittedCall | RefusedCall:
-    """Show the call and wait for the user, as long as it takes."""
+    """Show the call and wait for the user without a time limit."""
     card = await make_card(prepared, ask, call_context)
     approved: PreparedCall | RefusedCall = prepared
 
@@ -313,7 +321,7 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         call_context.equal.keep(prepared.sent, prepared.digest, decided)
         return _refuse_denied(prepared, command.message)
     if isinstance(command, Reject) or not await _is_as_shown(prepared, call_context):
-        # Ask again, with a card that shows what would run now.
+        # The card is outdated: ask again with what would run now.
         now = prepare_call(
             approved.call, call_context.tools, call_context.permissions.workspace, edited=approved.edited
         )
@@ -330,12 +338,12 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
 async def _closed_by_change(
     waiting: PendingApproval, shown: PreparedCall, call_context: CallContext
 ) -> AsyncGenerator[None]:
-    """Take the card back as soon as the call would do something else than it shows."""
+    """Withdraw the card as soon as the call would no longer do what it shows."""
 
     async def watch(tool: WatchedTool) -> None:
         while _is_prepared_as_shown(shown, call_context):
             await tool.wait_for_change(shown.args)
-            with suppress(ToolError):  # a page that is being reloaded
+            with suppress(ToolError):  # for example while the page reloads
                 await tool.look(shown.args)
         waiting.withdraw()
 
@@ -349,7 +357,7 @@ async def _closed_by_change(
 
 
 async def _is_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
-    """Whether the call would still do what was shown; False also where that cannot be seen."""
+    """Return whether the call would still do what was shown. Returns False if that can't be determined."""
     if isinstance(shown.tool, WatchedTool):
         try:
             await shown.tool.look(shown.args)
@@ -359,13 +367,13 @@ async def _is_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
 
 
 def _is_prepared_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
-    """Whether the same call, prepared now, would do the same in the same places."""
+    """Return whether the same call, prepared now, would have the same effect on the same files."""
     now = prepare_call(shown.call, call_context.tools, call_context.permissions.workspace)
     return isinstance(now, PreparedCall) and now.digest == shown.digest
 
 
 def remember_grant(approved: PreparedCall, ask: Ask, command: Approve, call_context: CallContext) -> None:
-    """Grant what the card named, unless the user edited the call into something else."""
+    """Store the grant offered on the card, unless the user edited the call into one that it doesn't cover."""
     if command.remember == "once" or ask.remember_as is None:
         return
     keepable = ask.keepable
@@ -382,7 +390,7 @@ def _times_text(count: int) -> str:
 
 
 def edited_call(prepared: PreparedCall, command: Approve, call_context: CallContext) -> PreparedCall | RefusedCall:
-    """Put the user's version of the shown argument into the call; what is denied stays denied."""
+    """Apply the user's edit of the displayed argument to the call. A denied call remains denied."""
     edits = prepared.preview.edits
     if command.edited is None or edits is None:
         return prepared
@@ -414,12 +422,12 @@ def _refuse_denied(prepared: PreparedCall, words: str) -> RefusedCall:
 async def ask_user(
     questions: Sequence[Question], call_context: CallContext, *, call_id: str, asker: str
 ) -> tuple[Answered, ...] | None:
-    """Wait for the user, as long as it takes; None when they answered none.
+    """Ask the user and wait without a time limit. Returns None if there are no answers.
 
     Raises:
-        ToolError: nobody is here who could answer.
-        JournalError: the question could not be recorded.
-        CancelledError: the run was interrupted, or nobody wants to know any more.
+        ToolError: no user is present to answer.
+        JournalError: the question can't be recorded.
+        CancelledError: the run was interrupted, or the answer is no longer needed.
     """
     if not await call_context.attended():
         raise ToolError(NOBODY)
@@ -442,29 +450,23 @@ async def ask_user(
 
 
 class StandaloneApproval(NamedTuple):
-    """What the user is asked."""
+    """An approval request that doesn't belong to a tool call."""
 
-    name: str
-    """Stands where the name of a tool stands."""
+    name: str  # shown in the place of a tool name
     headline: Headline
     preview: Preview
-    reason: str
-    """Why it is asked."""
-    allow: str
-    """What the button for yes says."""
-    bound_to: str
-    """What the answer holds for, beside what is shown."""
-    yes: str
-    """What became of it, in words."""
-    no: str
+    reason: str  # why approval is needed
+    allow: str  # label of the approve button
+    bound_to: str  # state that the approval is bound to, in addition to what is shown
+    yes: str  # outcome shown after approval
+    no: str  # outcome shown after rejection
 
 
 class StandaloneApprovalRun:
-    """A run of one card and no model. It is kept in no journal: the decision is kept by who asked."""
+    """A run with a single card and no model. It isn't journaled: the caller stores the decision."""
 
     def __init__(self, approval: StandaloneApproval) -> None:
-        self.allowed: bool | None = None
-        """What the user said; None when they said nothing."""
+        self.allowed: bool | None = None  # the user's decision, or None if there was none
         self.run = Run(self._ask_and_wait)
         self._approval = approval
 

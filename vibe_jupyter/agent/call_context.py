@@ -1,11 +1,11 @@
-"""What a call has of its run, and a call made ready: its tool found, its arguments checked.
+"""Context of a run for its tool calls, preparation of calls, and streaming of their output.
 
-The user's variables are looked through after a piece was printed and before it is shown: the code may just have bound
-the secret that it prints. That takes longer the more variables there are, so the looks have a share of the time, and
-pieces that come faster are shown together after the next look.
+The user's variables are scanned for secrets after output is printed and before it is shown, because the code may just
+have assigned the secret that it prints. A scan takes longer the more variables there are. Scans are therefore limited
+to a share of the time, and output that arrives faster is shown in batches, each after the next scan.
 
-A call is prepared once. What the policy decides on, what the card shows and what the tool opens are all taken from one
-`PreparedCall`, so that nothing can come between them: above all, no path is resolved a second time.
+A call is prepared once. The policy's decision, the card and the files that the tool opens all come from one
+`PreparedCall`, so that nothing can change between check and use. In particular, no path is resolved a second time.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.path_arguments import NONE_JUDGED, places_of
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.lazy_patterns import lazy_pattern
+from vibe_jupyter.llm.request import NEVER_RUN
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER, RedactedStream, Redactor
 from vibe_jupyter.protocol import (
@@ -54,10 +55,8 @@ from vibe_jupyter.session.snapshots import RunSnapshots
 from vibe_jupyter.tools.arguments import find_meant
 from vibe_jupyter.tools.contract import SubagentReport, Tool, Toolset
 
-LOOK_SHARE: Final = 0.05
-"""Of the time that goes by while a call prints, at most, in which its variables are looked through."""
-WAITING_LIMIT: Final = 262_144
-"""Characters that wait for a look; with more of them it is done at once."""
+LOOK_SHARE: Final = 0.05  # maximum share of the time for scanning variables while a call prints
+WAITING_LIMIT: Final = 262_144  # characters of buffered output that trigger a scan immediately
 
 _PLACEHOLDER_SENT: Final = (
     "The arguments of {name} hold {stands}. That stands for a secret which is not shown to you; written, it would "
@@ -66,57 +65,55 @@ _PLACEHOLDER_SENT: Final = (
 )
 
 FAILED_AGAIN: Final = " (the same call failed in the same way before; change something before you send it again)"
+# Differences between equal failures: memory addresses and durations
 _VARYING: Final = lazy_pattern(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
-"""What differs between two equal failures: addresses in memory, and times."""
 _Key = tuple[str, str]
 
 
 class Decided(NamedTuple):
-    """The user's answer to a card."""
+    """The user's decision on a card."""
 
     command: Approve | Reject
-    approval: Approval
-    """Who gave it, and when; of a no it means nothing."""
+    approval: Approval  # who approved and when; meaningless for a rejection
 
 
 class DuplicateCalls:
-    """What was said to each distinct call of the answer that is being worked on."""
+    """Decisions on the calls of the current answer, shared by identical calls."""
 
     def __init__(self) -> None:
         self._left: Counter[_Key] = Counter()
         self._said: dict[_Key, tuple[str, Decided]] = {}
-        self.reviewed: set[str] = set()
-        """Ids of the calls that were asked together with others, before their turn came."""
+        self.reviewed: set[str] = set()  # ids of the calls that were asked for together with others, before their turn
 
     def begin(self, calls: Sequence[ToolCall]) -> None:
-        """A new answer: what was said before holds no more."""
+        """Start a new answer, and discard the decisions on the previous one."""
         self._left = Counter(map(_call_key, calls))
         self._said.clear()
         self.reviewed.clear()
 
     def count(self, call: ToolCall) -> int:
-        """How many calls of this answer are this one."""
+        """Return how many calls of this answer are identical to the given one."""
         return self._left[_call_key(call)]
 
     def said(self, call: ToolCall, digest: str) -> Decided | None:
-        """The user's answer to exactly this, where they gave one in this turn."""
+        """Return the user's decision on exactly this call in the current turn, or None."""
         shown, decided = self._said.get(_call_key(call), ("", None))
         return decided if shown == digest else None
 
     def keep(self, call: ToolCall, digest: str, decided: Decided) -> None:
-        """Remember an answer for the equal calls that follow, and for a call whose turn comes later."""
+        """Store a decision for identical calls that follow, and for a call whose turn comes later."""
         if self.count(call) > 1 or call.id in self.reviewed:
             self._said[_call_key(call)] = (digest, decided)
 
 
 class FailedCalls:
-    """What the calls of a run failed with: the same failure of an equal call is not worth its text a second time."""
+    """Failures of a run's calls, used to shorten repeated ones."""
 
     def __init__(self) -> None:
         self._texts: dict[_Key, str] = {}
 
     def shorten(self, tool: str, arguments: str, result: ToolResult) -> ToolResult:
-        """The result of a call, in one line where an equal call failed in the same way before."""
+        """Return the result of a call, shortened to one line if an identical call already failed in the same way."""
         key, text = (tool, arguments), "\n".join(part.text for part in result.parts if isinstance(part, TextPart))
         comparable = _VARYING.sub("", text)
         if not result.is_error or self._texts.get(key) != comparable:
@@ -136,7 +133,7 @@ NOBODY_IS_HERE: Final = (
 
 
 class Presence:
-    """On the engine's loop."""
+    """Lazy check whether a user can approve calls. Engine loop only."""
 
     def __init__(
         self,
@@ -147,9 +144,9 @@ class Presence:
     ) -> None:
         """
         Args:
-            find_out: asks the front end, which may take seconds; None where `known` says it.
-            emit: takes the notice that nobody is here.
-            known: what is known in advance; None asks at the first question.
+            find_out: asks the front end, which may take seconds; None if `known` is final.
+            emit: receives the notice that no user is present.
+            known: result if known in advance; None to find out at the first question.
         """
         self._find_out = find_out
         self._emit = emit
@@ -158,11 +155,11 @@ class Presence:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is known that nobody can answer."""
+        """True if it is known that no user can answer."""
         return self._known is False
 
     async def attended(self) -> bool:
-        """Whether anyone can answer; shows a notice when it turns out that nobody can."""
+        """Return whether a user can answer. Shows a notice if it turns out that none can."""
         async with self._asking:
             if self._known is None and self._find_out is not None:
                 self._known = await self._find_out()
@@ -172,75 +169,69 @@ class Presence:
 
 
 class CallContext(NamedTuple):
-    """What answering a call needs of its run."""
+    """Context of a run for its tool calls."""
 
     tools: Toolset
     permissions: Permissions
     terms: RunTerms
     equal: DuplicateCalls
     failed: FailedCalls
-    redactor: Redactor
-    """For what is kept of a result before it is an event."""
+    redactor: Redactor  # redacts results that are stored before they become events
     approvals: PendingRequests[Approve | Reject]
     questions: PendingRequests[Answer]
+    # Returns whether a user can answer; the first call of a run may take seconds
     attended: Callable[[], Awaitable[bool]]
-    """Whether anyone can answer; the first call of a run may take seconds."""
-    emit: Callable[[Event], Awaitable[None]]
-    """Record an event if it is durable, then show it."""
-    show: Callable[[ToolProgress], None]
-    """Show progress; callable from any thread."""
+    emit: Callable[[Event], Awaitable[None]]  # records the event if it is durable, then shows it
+    show: Callable[[ToolProgress], None]  # shows progress; thread-safe
+    # Directory for results that are too long for the model; None if it has no tool to read them there
     results: Path | None
-    """Folder where results are kept that are too long for the model; None where it has no tool to read them there."""
-    cancelled: Callable[[], bool]
+    cancelled: Callable[[], bool]  # returns whether the run was interrupted or is out of time
+    # Runs a sub-agent with a call id, an agent name and a task; None if delegation isn't allowed
     delegate: Callable[[str, str, str], Awaitable[SubagentReport]] | None = None
-    """Has a sub-agent work: call, agent, task; None where none may."""
-    snapshots: RunSnapshots | None = None
-    """Keeps what calls are about to change; None where nothing is kept."""
-    newly_lost: Callable[[], Awaitable[Sequence[str]]] | None = None
-    """As in `Agent`."""
-    schema_only: bool = False
-    """Whether no value of the user's data may be sent."""
-    model: str = ""
-    """Who makes the calls: name and server of the model, or the external client."""
+    snapshots: RunSnapshots | None = None  # saves what calls are about to change; None if nothing is saved
+    newly_lost: Callable[[], Awaitable[Sequence[str]]] | None = None  # see `Agent`
+    schema_only: bool = False  # True if no values of the user's data may be sent
+    model: str = ""  # who makes the calls: ``model@host``, or the external client
+    # Seconds that the call with this id has waited for the user
     waited_in: Callable[[str], float] = lambda _call_id: 0.0
-    """Seconds in which the call with this id waited for the user so far."""
-    turn: Callable[[], int] = lambda: 0
-    """Number of the present request, from 1; 0 where there is none."""
+    turn: Callable[[], int] = lambda: 0  # number of the current request, from 1; 0 if there is none
+    is_time_up: Callable[[], bool] = lambda: False  # True once calls are being ended because the run is out of time
+    # Ends the run after the calls of this answer, with a text for the user
     stop: Callable[[str], None] = lambda _why: None
-    """End the run after the calls of this answer, with a text for the user."""
 
 
 def shown(event: Event, kept: Event) -> Event:
-    """The event as a view gets it: redacted, as it is kept, but for a card, which shows exactly what would run."""
+    """Return the event for views: the redacted one (`kept`), except that a card shows exactly what would run."""
     if isinstance(event, ApprovalRequested) and isinstance(kept, ApprovalRequested) and event != kept:
         return event.model_copy(update={"kept": kept})
     return kept
 
 
 class ProgressStreams:
-    """One stream for each call; what is held back when a call ends is in its result. Callable from any thread."""
+    """Redacted progress streams, one per call. Thread-safe.
+
+    Output that is still buffered when a call ends is in the result of that call.
+    """
 
     def __init__(self, redactor: Redactor, show: Callable[[ToolProgress], None]) -> None:
-        """Create it on the event loop on which late pieces are to be shown."""
+        """Must be called on the event loop on which delayed output is to be shown."""
         self._redactor = redactor
         self._show = show
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._call_id = ""
         self._stream = self._new_stream()
-        self._waiting: list[str] = []
-        """Pieces printed since the last look."""
+        self._waiting: list[str] = []  # output since the latest scan
         self._characters = 0
-        self._next_look = 0.0
-        """By `time.monotonic`."""
+        self._next_look = 0.0  # on the clock of `time.monotonic`
         self._has_timer = False
 
     def _new_stream(self) -> RedactedStream:
         return RedactedStream(self._redactor, of_output=True)
 
     def take(self, progress: ToolProgress) -> None:
-        """Show what may be shown of it, now or soon."""
-        if progress.done is not None or progress.waits is not None:  # whole each time
+        """Show the progress now, or together with other output after the next scan."""
+        if progress.done is not None or progress.waits is not None:  # a complete text, not a part of a stream
             self._show(self._redactor.output(progress))
             return
         with self._lock:
@@ -257,7 +248,7 @@ class ProgressStreams:
                 self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._pass_on_late)
 
     def drop(self, call_id: str) -> None:
-        """Forget what a call printed and nobody has seen: it has ended, or the try of it has and its card is shown."""
+        """Discard output not shown yet: the call has ended, or its trial has and a card is shown instead."""
         with self._lock:
             if call_id == self._call_id:
                 self._call_id, self._waiting, self._characters = "", [], 0
@@ -268,12 +259,13 @@ class ProgressStreams:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Look through the variables, and show what was printed before that."""
+        """Scan the variables, then show the output that was printed before the scan."""
         if not self._waiting:
             return
         began = time.monotonic()
         self._redactor.look()
         ended = time.monotonic()
+        # A scan that took d seconds is followed by a pause of d / LOOK_SHARE.
         self._next_look = ended + (ended - began) / LOOK_SHARE
         text = self._stream.feed("".join(self._waiting))
         self._waiting, self._characters = [], 0
@@ -283,65 +275,61 @@ class ProgressStreams:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedCall:
-    """A call that could run, as it would run."""
+    """A resolved and validated call, exactly as it would run."""
 
-    call: ToolCall
-    """With the arguments as they were understood, which is what is shown and approved."""
-    sent: ToolCall
-    """As the model sent it, or as the user edited it."""
+    call: ToolCall  # with the arguments as they were understood, which are shown and approved
+    sent: ToolCall  # as sent by the model, or as edited by the user
     tool: Tool[Any]
     args: BaseModel
     touched: Sequence[Resource]
+    # Where each accessed path led when the call was prepared. The tool opens these locations.
     places: Mapping[str, Located]
-    """Where each path that is touched led when the call was prepared: what the tool opens."""
-    edited: bool = False
-    """Whether the user changed the arguments on the card."""
-    notes: tuple[str, ...] = ()
-    """What the user's hooks say of it to the model; goes behind its result."""
+    edited: bool = False  # True if the user changed the arguments on the card
+    notes: tuple[str, ...] = ()  # remarks of the user's hooks for the model, appended to the result
+    # Why a hook of the user or the tool itself requires approval, whatever else allows the call; '' if none does
     asks: str = ""
-    """Why a hook of the user's wants it to be asked about, whatever else allows it; empty where none does."""
 
     @cached_property
     def headline(self) -> Headline:
-        """The call in one line."""
+        """Description of the call in one line."""
         return self.tool.headline(self.args)
 
     @cached_property
     def preview(self) -> Preview:
-        """All that it would do. Made when it is first needed: it may look into files, which a denied call must not."""
+        """Everything that the call would do.
+
+        Computed on first use, because it may read files, which a denied call must not.
+        """
         return self.tool.preview(self.args)
 
     @cached_property
     def digest(self) -> str:
-        """What an approval is bound to."""
+        """Hash that an approval is bound to."""
         identities = (part for place in self.places.values() for part in place.identity)
         return approval_digest(self.call, self.preview, identities)
 
     @property
     def written_files(self) -> Mapping[Path, str]:
-        """The files that it declares to write, and what each is called."""
+        """Files that the call is declared to write, with their display paths."""
         written = (one.value for one in self.touched if one.kind == "path" and one.access == "write")
         places = (self.places[one] for one in written if one in self.places)
         return {place.path: place.shown for place in places}
 
 
 class PermittedCall(NamedTuple):
-    """A call that may run."""
+    """A call that is allowed to run."""
 
     prepared: PreparedCall
     approval: Approval
 
 
 class RefusedCall(NamedTuple):
-    """A call that does not run, and what is reported to the model."""
+    """A call that does not run, with the result for the model."""
 
     message: ToolMessage
-    headline: Headline
-    """The call in one line, as far as it could be read."""
-    denied: bool = False
-    """Whether a user, or the lack of one, said no; a broken call is no denial."""
-    summary: str = ""
-    """The same for the user, who knows what they said."""
+    headline: Headline  # description of the call in one line, as far as it could be parsed
+    denied: bool = False  # True for a denial, also if no user was present; False for an invalid call
+    summary: str = ""  # reason as shown to the user, who knows their own message
 
 
 def prepare_call(
@@ -352,15 +340,17 @@ def prepare_call(
     *,
     edited: bool = False,
 ) -> PreparedCall | RefusedCall:
-    """Everything that is decided on, shown and run, found out once.
+    """Resolve everything that the decision, the card and the execution of a call depend on, exactly once.
 
     Args:
-        call: as the model sent it, or as the user edited it.
-        tools: where its tool is found.
-        workspace: where its paths start.
-        judged: places that were shown already; the paths of these are not resolved again.
+        call: as sent by the model, or as edited by the user.
+        tools: available tools.
+        workspace: base of relative paths.
+        judged: locations that were already shown. Their paths aren't resolved again.
         edited: whether the user changed the arguments.
     """
+    if (cut := NEVER_RUN.get(call.mark)) is not None:
+        return refuse_call(call, cut, headline_of(call.model_copy(update={"mark": ""}), tools))
     try:
         tool, args, arguments = find_meant(call.name, call.arguments, tools)
     except ToolError as error:
@@ -380,7 +370,7 @@ def prepare_call(
 
 
 def headline_of(call: ToolCall, tools: Toolset) -> Headline:
-    """The headline of any call, also of one that cannot be prepared."""
+    """Return the headline of any call, including one that can't be prepared."""
     try:
         meant = find_meant(call.name, call.arguments, tools)
     except ToolError as error:
@@ -389,13 +379,13 @@ def headline_of(call: ToolCall, tools: Toolset) -> Headline:
 
 
 def refuse_call(call: ToolCall, text: str, headline: Headline | None = None) -> RefusedCall:
-    """A call that does not run, with what is reported to the model; without a headline it is shown by its name."""
+    """Build a refusal with a message for the model. Without a headline, the call is shown by its tool name."""
     headline = headline or Headline(verb="Called", doing="Calling", asking="Call", target=call.name)
     return RefusedCall(error_message(call, text), headline, summary=text.split("\n", 1)[0])
 
 
 def error_message(call: ToolCall, text: str) -> ToolMessage:
-    """A failed result of one text."""
+    """Build a failed result that consists of one text."""
     return ToolMessage(call_id=call.id, name=call.name, parts=(TextPart(text=text),), is_error=True)
 
 
@@ -404,9 +394,11 @@ def _call_key(call: ToolCall) -> _Key:
 
 
 def approval_digest(call: ToolCall, preview: Preview, also: Iterable[str] = ()) -> str:
-    """SHA-256 over the tool, its arguments, exactly what is shown, and what else the answer holds for, such as the
-    places that were judged."""
-    bound = (call.name, call.arguments, json.dumps(preview.model_dump()), *also)  # names may hold what no UTF-8 can
+    """Return the SHA-256 of everything that an approval is bound to.
+
+    That is the tool, its arguments, exactly what is shown, and `also`, such as the resolved paths.
+    """
+    bound = (call.name, call.arguments, json.dumps(preview.model_dump()), *also)  # names may contain surrogates
     return hashlib.sha256("\0".join(bound).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -415,30 +407,27 @@ StepOutcome = Literal["ok", "error", "denied", "interrupted"]
 
 @dataclass(eq=False, repr=False)
 class ToolStep:
-    """A call of the model, a call that a model server runs by itself, or what a prompt or an MCP server needs.
+    """A step of a run: a tool call, a hosted call, or something that a prompt or an MCP server needs.
 
-    Nothing else makes `ToolStarted` and `ToolFinished`. What never ran has an end without a beginning.
+    `ToolStarted` and `ToolFinished` are created only here. A call that never ran finishes without having started.
     """
 
-    name: str
-    """Of the tool, or what stands in its place."""
+    name: str  # name of the tool, or a substitute
     headline: Headline
     preview: Preview | None = None
-    host: str = ""
-    """The server that does it; empty for a call of ours."""
-    id: str = ""
-    """Of the call. One is made up where none is given: it answers no call, so the step has no place in the history."""
-    _began: float | None = field(default=None, init=False)
-    """By `time.monotonic`; None while nothing was done."""
+    host: str = ""  # server that runs the call; '' for local calls
+    mark: str = ""  # how the call arrived if that was unusual; appended to the summary
+    id: str = ""  # Call id. Generated if not given: such a step answers no call, so it has no place in the history.
+    _began: float | None = field(default=None, init=False)  # on the clock of `time.monotonic`; None if nothing was done
 
     def __post_init__(self) -> None:
         self.id = self.id or f"step-{secrets.token_hex(8)}"
 
     def started(self, tried_in: str = "") -> ToolStarted:
-        """It begins, or begins again with more known of it; its time counts from here.
+        """Start the step, or restart it with more information. Its duration counts from here.
 
         Args:
-            tried_in: where it is tried without effects, such as ``a sandbox``; empty where it is done.
+            tried_in: name of the isolated environment, such as ``a sandbox``, if the call is only tried; else ''.
         """
         self._began = time.monotonic()
         headline = self.headline.model_copy(update={"doing": f"Trying it in {tried_in}"}) if tried_in else self.headline
@@ -461,14 +450,18 @@ class ToolStep:
         has_run: bool = True,
         waited: float = 0.0,
     ) -> ToolFinished:
-        """It is over; `has_run` is false where it began and nothing was done. `waited`: seconds, for the user."""
+        """Finish the step.
+
+        `has_run` is False if the step started but nothing was done. `waited` is the time in seconds spent waiting for
+        the user, which doesn't count as duration.
+        """
         seconds = time.monotonic() - self._began - waited if self._began is not None and has_run else 0.0
         return ToolFinished(
             call_id=self.id,
             name=self.name,
             headline=self.headline,
             outcome=outcome,
-            summary=summary,
+            summary=" · ".join(filter(None, (summary, self.mark))),
             seconds=round(max(0.0, seconds), 3),
             display=display or {},
             details=details or {},

@@ -1,7 +1,8 @@
-"""Keeps the exit codes of our programs where SIGCHLD is ignored.
+"""Preserve exit codes of child processes while SIGCHLD is ignored.
 
-The system forgets at once how such a process's children exited, and asyncio takes 255 for the code of each. While a
-program of ours runs, the signal therefore has its default action, which ignores it too but for that.
+If a process ignores SIGCHLD, the operating system discards the exit status of its children at once (POSIX), and asyncio
+reports 255 for each. While one of our child processes runs, the signal therefore has its default action, which also
+ignores it but preserves the exit status.
 """
 
 import asyncio
@@ -20,20 +21,21 @@ _IGNORE: Final = 1  # SIG_IGN of C
 
 
 class ChildExits:
-    """Counts the programs whose exit codes are waited for."""
+    """Reference count of the child processes whose exit codes are needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
 
     def keep_for(self, protocol: Protocol) -> tuple[Protocol, Callable[[], None]]:
-        """Keep the exit code of the program that is about to start.
+        """Preserve the exit code of a child process that is about to start.
 
         Args:
-            protocol: makes the protocol of the program.
+            protocol: factory of the process's protocol.
 
         Returns:
-            The same, which gives up the exit code once it is known; and what gives it up where no program started.
+            A factory whose protocol releases the exit code once it is known, and a function that releases it if no
+                process was started.
         """
         if signal.getsignal(signal.SIGCHLD) is not signal.SIG_IGN:
             return protocol, _nothing_kept
@@ -57,21 +59,20 @@ class ChildExits:
         return make, kept.give_up
 
     def take_back(self) -> None:
-        """Count one program less; after the last one SIGCHLD is ignored again."""
+        """Decrement the count. When it reaches zero, SIGCHLD is ignored again."""
         with self._lock:
             self._count -= 1
-            # The user's code may have set another action meanwhile.
+            # The user's code may have set another action in the meantime.
             if not self._count and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
                 _set_action(_IGNORE)
                 _forget_children()
 
 
-CHILD_EXITS: Final = ChildExits()
-"""Those of this process, which has one action for the signal."""
+CHILD_EXITS: Final = ChildExits()  # one per process, because a signal has one action per process
 
 
 class _Kept:
-    """The exit code of one program, which may be given up more than once."""
+    """Exit code of one child process. Releasing it again has no effect."""
 
     def __init__(self, exits: ChildExits) -> None:
         self._exits: ChildExits | None = exits
@@ -83,18 +84,21 @@ class _Kept:
 
 
 def _set_action(action: int) -> None:
-    """Set the action of SIGCHLD, which Python allows on the main thread alone."""
+    """Set the action of SIGCHLD on any thread. Python's `signal.signal` only works on the main thread.
+
+    Python doesn't notice the change: `signal.getsignal` still returns the action that the user's code set.
+    """
     libc = ctypes.CDLL(None)
     libc.signal.restype, libc.signal.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
     libc.signal(signal.SIGCHLD, action)
 
 
 def _forget_children() -> None:
-    """Take the user's children that exited meanwhile off the system's list, as the ignored signal would have."""
+    """Reap the user's children that exited in the meantime, as the operating system would have done."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def _nothing_kept() -> None:
-    """Give up nothing."""
+    """Do nothing, because no exit code was preserved."""

@@ -1,8 +1,8 @@
-"""Compaction: the model summarises the conversation, and the summary takes the place of the history.
+"""Compaction: the model summarizes the conversation, and the summary replaces the history.
 
-What must not depend on a summary is kept word for word: the user's prompts (the first and the latest, within bounds),
-a line for each cell and file that was made, and the list of steps. The whole conversation is kept in a file beside the
-journal, which the model can page through with read_file.
+Content that must not depend on a summary is preserved verbatim: the user's prompts (the first and the latest ones,
+within bounds), one line for each changed cell and file, and the plan. The full conversation is stored in a file next to
+the journal, which the model can page through with read_file.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter.agent.call_context import headline_of
 from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN, count_messages
-from vibe_jupyter.agent.shortening import SUMMARY_TAG, is_prompt, prompt_text, without_pictures
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.truncation import head_and_tail, section, spill_text
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import (
+    SUMMARY_TAG,
     AssistantMessage,
     CarriedOver,
     ImagePart,
@@ -26,73 +26,66 @@ from vibe_jupyter.protocol import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    is_prompt,
+    prompt_text,
 )
 from vibe_jupyter.tools.arguments import find_meant
 from vibe_jupyter.tools.contract import Toolset
 
-SUMMARY_LIMIT: Final = 24_000
-"""Characters of a summary."""
-SUMMARY_SHARE: Final = 0.15
-"""Of the window, that a summary may take, and that the latest messages may take beside it."""
-PROMPTS_SHARE: Final = 0.10
-"""Of the window, that the user's own prompts may take."""
-PROMPT_LIMIT: Final = 4_000
-"""Characters of one prompt; of a longer one both ends are kept."""
-MADE_LINES: Final = 60
-MADE_LINE: Final = 160
-"""Characters of a line on a cell or file."""
-PLAN_LIMIT: Final = 3_000
-"""Characters of the list of steps."""
+SUMMARY_LIMIT: Final = 24_000  # characters of a summary
+SUMMARY_SHARE: Final = 0.15  # share of the context window for a summary, and for the latest messages after it
+PROMPTS_SHARE: Final = 0.10  # share of the context window for the user's own prompts
+PROMPT_LIMIT: Final = 4_000  # characters of one prompt; longer ones lose their middle
+MADE_LINES: Final = 60  # latest changes that are listed
+MADE_LINE: Final = 160  # characters per listed change
+PLAN_LIMIT: Final = 3_000  # characters of the plan
+# Characters of a result in a transcript that is summarized because the history itself doesn't fit
 RESULT_LIMIT: Final = 600
-"""Characters of a result in the transcript that is summarised where the history itself does not fit."""
-FITS: Final = 0.95
-"""Of the window, that the request for a summary may take."""
+FITS: Final = 0.95  # share of the context window for the summary request
 _TODO: Final = "todo"
 _ACKNOWLEDGED: Final = "I have read this and go on from it."
 _NO_SUMMARY: Final = "(The model wrote no summary; what follows was kept without it.)"
 
 
-FreshReport = Callable[[], Awaitable[str]]
-"""Looks at the notebook as if for a first prompt."""
+FreshReport = Callable[[], Awaitable[str]]  # returns a notebook report as for a first prompt
 
 
 async def no_report() -> str:
-    """Of a conversation without a notebook."""
+    """Return an empty report, for conversations without a notebook."""
     return ""
 
 
 class CompactionTerms(NamedTuple):
-    """How an agent compacts."""
+    """Compaction settings of an agent."""
 
-    prompt: Callable[[], str] | None = None
-    """Writes what asks for the summary; None for the prompt that comes along."""
-    model: Model | None = None
-    """Writes it; None for the model of the conversation."""
-    on_overflow: bool = True
-    """Whether a conversation is compacted that the model server refused as too long."""
-    must_succeed: bool = False
-    """Whether a run ends where there is no summary, rather than go on without one."""
-    report: FreshReport = no_report
-    """Goes along with the summary."""
+    prompt: Callable[[], str] | None = None  # returns the summary prompt; None for the built-in one
+    model: Model | None = None  # writes the summary; None for the model of the conversation
+    on_overflow: bool = True  # compact a conversation that the model server rejected as too long
+    must_succeed: bool = False  # end the run if there is no summary, instead of continuing without one
+    report: FreshReport = no_report  # added to the summary
 
 
 DEFAULT_TERMS: Final = CompactionTerms()
 
 
 def summary_request(
-    history: Sequence[Message], system: SystemMessage, prompt: str, *, room: int
+    history: Sequence[Message], system: SystemMessage, prompt: str, *, room: int, may_be_whole: bool
 ) -> tuple[tuple[Message, ...], bool]:
-    """What asks for the summary, and whether it is the conversation itself, which the server has in its cache.
+    """Build the request for a summary.
 
     Args:
-        history: what is summarised.
-        system: the instructions of the agent.
-        prompt: what asks for it.
-        room: tokens that all of it may take, the tools not counted.
+        history: conversation to summarize.
+        system: system prompt of the agent.
+        prompt: prompt for the summary.
+        room: maximum tokens of all messages, excluding the tools.
+        may_be_whole: False if the server counted more tokens in the conversation than there is room for.
+
+    Returns:
+        The messages, and whether they contain the conversation itself, which is in the server's prompt cache.
     """
     asked = UserMessage(parts=(TextPart(text=prompt),))
     whole = (system, *history, asked)
-    if count_messages(whole) <= room:
+    if may_be_whole and count_messages(whole) <= room:
         return whole, True
     text = head_and_tail(transcript_text(history, RESULT_LIMIT), max(0, room * CHARACTERS_PER_TOKEN - len(prompt) * 2))
     return (UserMessage(parts=(TextPart(text=section("transcript", text)), TextPart(text=prompt))),), False
@@ -101,14 +94,14 @@ def summary_request(
 def carry_over(
     history: Sequence[Message], before: CarriedOver, tools: Toolset, *, window: int, left_out: int = 0
 ) -> CarriedOver:
-    """What is kept word for word.
+    """Collect the content to preserve verbatim.
 
     Args:
-        history: what is summarised.
-        before: what the compaction before kept.
-        tools: name what a call did.
-        window: tokens of the model.
-        left_out: messages at the end that stay as they are.
+        history: conversation to summarize.
+        before: content preserved by the previous compaction.
+        tools: used to describe calls.
+        window: context window of the model, in tokens.
+        left_out: number of messages at the end that are not summarized.
     """
     old = history[: len(history) - left_out] if left_out else history
     words = [
@@ -131,14 +124,14 @@ def carry_over(
 def compacted_history(
     summary: str, carried: CarriedOver, tail: Sequence[Message], *, whole: str, report: str
 ) -> tuple[Message, ...]:
-    """The history that takes the place of the old one.
+    """Build the history that replaces the old one.
 
     Args:
-        summary: by the model; empty where it gave none.
-        carried: what is kept word for word.
-        tail: the latest messages, which stay.
-        whole: where the whole conversation can be read; empty where it is not kept.
-        report: of the notebook as it is now; empty for none.
+        summary: written by the model, or '' if there is none.
+        carried: content preserved verbatim.
+        tail: latest messages, which are not summarized.
+        whole: reference to the full conversation, or '' if it isn't stored.
+        report: current notebook report, or ''.
     """
     numbered = "\n".join(f"{number}. {words}" for number, words in enumerate(carried.prompts, 1))
     parts = [
@@ -154,6 +147,7 @@ def compacted_history(
     ]
     text = section(SUMMARY_TAG, "\n\n".join(filter(None, parts)))
     opening = UserMessage(parts=tuple(TextPart(text=one) for one in (report, text) if one))
+    # User and assistant messages must alternate for some servers, and what follows is a prompt.
     between = () if tail and isinstance(tail[0], AssistantMessage) else (_acknowledgement(),)
     return (opening, *between, *tail)
 
@@ -163,8 +157,11 @@ def _acknowledgement() -> AssistantMessage:
 
 
 def latest_messages(history: Sequence[Message], *, room: int) -> tuple[Message, ...]:
-    """The end of the history that a summary does not replace: a prompt that has no answer yet, or the calls of the last
-    answer with their results, which the model has not read. Nothing where that takes more than `room` tokens."""
+    """Return the end of the history that a summary doesn't replace.
+
+    That is an unanswered prompt, or the calls of the latest answer with their results, which the model hasn't read yet.
+    Returns () if calls and results exceed `room` tokens even with shortened results.
+    """
     place = len(history)
     while place and isinstance(history[place - 1], UserMessage):
         place -= 1
@@ -181,7 +178,7 @@ def latest_messages(history: Sequence[Message], *, room: int) -> tuple[Message, 
 
 
 def transcript_text(history: Sequence[Message], limit: int | None = None) -> str:
-    """The conversation as plain text, results cut to `limit` characters; None for whole ones."""
+    """Render the conversation as plain text. Results are cut to `limit` characters unless it is None."""
     pieces: list[str] = []
     for message in history:
         match message:
@@ -199,13 +196,13 @@ def transcript_text(history: Sequence[Message], limit: int | None = None) -> str
 
 
 def kept_transcript(history: Sequence[Message], folder: Path | None) -> str:
-    """Keep the whole conversation in a file; gives the line that names it, empty where nothing is kept."""
+    """Store the full conversation in a file, and return a line that refers to it, or '' if nothing is stored."""
     kept = spill_text(transcript_text(history), folder, limit=0) if folder is not None else ""
     return f"The whole of it, as text: {kept.strip()}" if kept else ""
 
 
 def _within(words: Sequence[str], room: int) -> tuple[str, ...]:
-    """The first, and the latest that fit."""
+    """Return the first text, and as many of the latest ones as fit into `room` characters."""
     if not words:
         return ()
     first, *rest = words
@@ -220,7 +217,7 @@ def _within(words: Sequence[str], room: int) -> tuple[str, ...]:
 
 
 def _made_line(call: ToolCall, results: Mapping[str, ToolMessage], tools: Toolset) -> str:
-    """What a call changed, in a line; empty for one that changed no cell and no file."""
+    """Describe a call's change in one line, or return '' if it changed no cell or file."""
     result = results.get(call.id)
     if result is None or result.is_error:
         return ""
@@ -237,6 +234,8 @@ def _made_line(call: ToolCall, results: Mapping[str, ToolMessage], tools: Toolse
 
 
 def _cut_result(message: ToolMessage) -> ToolMessage:
+    from vibe_jupyter.agent.shortening import without_pictures  # noqa: PLC0415 - few conversations are compacted
+
     plain = without_pictures(message)
     parts = tuple(
         TextPart(text=head_and_tail(part.text, RESULT_LIMIT)) if isinstance(part, TextPart) else part

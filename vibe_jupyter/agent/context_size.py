@@ -1,7 +1,9 @@
-"""How much of the model's context window the next request takes: the server's own count, and an estimate of the rest.
+"""Share of the context window that the next request takes: the server's own count plus an estimate of the rest.
 
-A server counts a request in its answer. What the history got since then is estimated, and all of it where no server
-counted; after the history was rewritten earlier counts mean nothing.
+A server reports the token count of a request with its answer. Messages added since then are estimated, as is the whole
+history if no server reported a count. Rewriting the history invalidates earlier counts. Some servers report zero, only
+the tokens that were not cached, or the counts of another request, so a count that is too small for what was sent is
+ignored.
 """
 
 import json
@@ -23,18 +25,15 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.conversation import Conversation
 
-DEFAULT_WINDOW: Final = 128_000
-"""Tokens, where nobody set the window of a model and the catalogue does not know it."""
-CHARACTERS_PER_TOKEN: Final = 4
-"""What is counted with: the server's own tokens differ a little."""
-IMAGE_TOKENS: Final = 1_500
-"""For one picture; servers count 85 to 4,000."""
-MESSAGE_TOKENS: Final = 8
-"""For what a server puts around a message or a call."""
-SHORTEN_SHARE: Final = 0.60
-"""Of the window, from which old results and pictures are shortened."""
-REWRITE_GROWTH: Final = 0.25
-"""Share of the window that comes between two rewrites."""
+DEFAULT_WINDOW: Final = 128_000  # tokens, if neither the settings nor the catalog know the model's context window
+CHARACTERS_PER_TOKEN: Final = 4  # for estimates; tokenizers differ a little
+# Smallest plausible count, as a share of the estimate without images and reasoning: tokens have at most 8 characters on
+# average
+LEAST_SHARE: Final = 0.5
+IMAGE_TOKENS: Final = 1_500  # per image; servers count 85 to 4,000
+MESSAGE_TOKENS: Final = 8  # added by servers around a message or a call
+SHORTEN_SHARE: Final = 0.60  # share of the context window from which old results and images are shortened
+REWRITE_GROWTH: Final = 0.25  # share of the context window by which the history grows between two rewrites
 REPORT_BEGINS: Final = "<notebook>"
 
 ContextPart = Literal["system", "tools", "report", "messages", "results", "images"]
@@ -42,43 +41,40 @@ CONTEXT_PARTS: Final[tuple[ContextPart, ...]] = ("system", "tools", "report", "m
 
 
 class ContextSize(NamedTuple):
-    """The next request, in tokens."""
+    """Size of the next request, in tokens."""
 
     tokens: int
-    window: int
-    """What the model takes at most."""
-    is_known: bool = True
-    """Whether the window is the model's own, and not `DEFAULT_WINDOW`."""
-    rewritten: int = 0
-    """What the request was right after the history was rewritten last; 0 where it never was."""
+    window: int  # context window of the model
+    is_known: bool = True  # True if the window is the model's own, False for `DEFAULT_WINDOW`
+    rewritten: int = 0  # size right after the latest rewrite of the history; 0 if there was none
 
     @property
     def share(self) -> float:
-        """Of the window, 0 to 1 and above."""
+        """Used share of the context window. Exceeds 1 if the request doesn't fit."""
         return self.tokens / self.window
 
     @property
     def may_be_shortened(self) -> bool:
-        """Whether it is full enough, and grew enough since the history was rewritten last."""
+        """True if the window is full enough, and the history grew enough since the latest rewrite."""
         since = self.tokens - self.rewritten
         return self.share >= SHORTEN_SHARE and (not self.rewritten or since >= REWRITE_GROWTH * self.window)
 
 
 def count_text(text: str) -> int:
-    """Tokens of a text, about."""
+    """Estimate the tokens of a text."""
+    # Bytes rather than characters, because non-ASCII characters take more tokens.
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return -(-size // CHARACTERS_PER_TOKEN)
 
 
 def count_tools(tools: Sequence[ToolSpec]) -> int:
-    """Tokens of the tools on offer, about."""
-    # By json: before the first request pydantic would have to make the class ready to write it.
-    written = (json.dumps(dict(spec), ensure_ascii=False, separators=(",", ":")) for spec in tools)
-    return sum(map(count_text, written))
+    """Estimate the tokens of the available tools."""
+    # With `json`: pydantic would have to build its serializer for the class before the first request.
+    return count_text(json.dumps(list(map(dict, tools)), ensure_ascii=False, separators=(",", ":"))) if tools else 0
 
 
 def count_message(message: Message, *, sees_images: bool = True) -> dict[ContextPart, int]:
-    """Tokens of a message by part, about."""
+    """Estimate the tokens of a message, by part."""
     match message:
         case UserMessage(parts=parts) | ToolMessage(parts=parts):
             main: ContextPart = "messages" if isinstance(message, UserMessage) else "results"
@@ -94,11 +90,33 @@ def count_message(message: Message, *, sees_images: bool = True) -> dict[Context
 
 
 def count_messages(messages: Sequence[Message], *, sees_images: bool = True) -> int:
-    """Tokens of them together, about."""
+    """Estimate the total tokens of several messages."""
     total = 0
     for message in messages:
         total += sum(count_message(message, sees_images=sees_images).values())
     return total
+
+
+def usage_or_estimate(usage: Usage | None, size: ContextSize, answer: AssistantMessage) -> Usage:
+    """Return the counts of a request for the limits of a run: the server's own, or an estimate if it sent none.
+
+    Args:
+        usage: counts from the server; None or zero if it sent none.
+        size: estimated size of the request.
+        answer: the response.
+    """
+    if usage is not None and usage.prompt_tokens:
+        return usage
+    completion = usage.completion_tokens if usage is not None else 0
+    return Usage(prompt_tokens=size.tokens, completion_tokens=completion or count_messages((answer,)))
+
+
+def _count_least(message: Message) -> int:
+    """Estimate the tokens that every server counts: without images and reasoning, which some leave out."""
+    if isinstance(message, AssistantMessage):
+        return sum(_count_spoken(part) for part in message.parts if not isinstance(part, ReasoningPart))
+    counts = count_message(message, sees_images=False)
+    return sum(counts.values()) - counts.get("images", 0)
 
 
 def _count_part(part: TextPart | ImagePart, main: ContextPart, *, sees_images: bool) -> tuple[ContextPart, int]:
@@ -114,7 +132,10 @@ def _count_spoken(part: TextPart | ReasoningPart | ToolCall) -> int:
 
 
 class ContextMeter:
-    """Follows the history of one conversation during a run; what a server counted is not counted again. On the loop."""
+    """Running token count of one conversation during a run. Engine loop only.
+
+    Messages that a server has counted are not estimated again.
+    """
 
     def __init__(self, conversation: Conversation, model: Model, system: str) -> None:
         self._conversation = conversation
@@ -124,44 +145,43 @@ class ContextMeter:
         self._tool_tokens = 0
         self._generation = -1
         self._taken = 0
-        self._base = 0
-        """What a server counted up to the latest of its answers; 0 where none did."""
-        self._added = 0
-        """Estimate of what came after that."""
+        self._base = 0  # tokens that a server counted up to its latest answer; 0 if none did
+        self._added = 0  # estimate of the messages after that
+        self._least = 0  # estimate of the whole history, without images and reasoning
 
     def size(self, tools: Callable[[], Sequence[ToolSpec]], pending: Sequence[Message] = ()) -> ContextSize:
-        """The next request.
+        """Return the size of the next request.
 
         Args:
-            tools: gives those on offer in it; asked where no server counted them.
+            tools: returns the tools available in it.
             pending: messages that are about to be added.
         """
-        self._take_history()
-        fixed = 0 if self._base else self._system + self._count_tools(tuple(tools()))
+        fixed = self._system + self._count_tools(tuple(tools()))
+        self._take_history(fixed)
         known = self._conversation.overflowed_at or self._model.context_window
         return ContextSize(
-            tokens=fixed + self._base + self._added + (self._count(pending) if pending else 0),
+            tokens=(self._base or fixed) + self._added + (self._count(pending) if pending else 0),
             window=min(filter(None, (known, self._model.context_window)), default=DEFAULT_WINDOW),
             is_known=known is not None,
             rewritten=self._conversation.rewritten_size,
         )
 
-    def _take_history(self) -> None:
-        conversation = self._conversation
+    def _take_history(self, fixed: int) -> None:
+        conversation, history = self._conversation, self._conversation.history
         if self._generation != conversation.rewrites:
-            self._generation, self._taken, self._base, self._added = conversation.rewrites, 0, 0, 0
-        history = conversation.history
-        # An answer that was rewritten or came before it counted another history.
-        since = max(self._taken, conversation.counted_from)
-        for place in range(len(history) - 1, since - 1, -1):
+            self._generation, self._taken, self._base = conversation.rewrites, 0, 0
+            self._added = self._least = 0
+        for place in range(self._taken, len(history)):
             message = history[place]
+            # Counts of answers from before the latest rewrite are for a different history.
             counted = message.usage if isinstance(message, AssistantMessage) else None
-            if counted is not None and counted.prompt_tokens:
-                self._base, self._added, self._taken = counted_size(counted), 0, place + 1
-                break
-        if self._taken < len(history):
-            self._added += self._count(history[self._taken :])
-            self._taken = len(history)
+            is_counted = counted is not None and place >= conversation.counted_from and counted.prompt_tokens > 0
+            if counted is not None and is_counted and counted.prompt_tokens >= LEAST_SHARE * (fixed + self._least):
+                self._base, self._added = counted_size(counted), 0
+            else:
+                self._added += self._count((message,))
+            self._least += _count_least(message)
+        self._taken = len(history)
 
     def _count(self, messages: Sequence[Message]) -> int:
         return count_messages(messages, sees_images=self._model.sees_images)
@@ -173,5 +193,5 @@ class ContextMeter:
 
 
 def counted_size(usage: Usage) -> int:
-    """A request with its answer, which the next request has too."""
+    """Return the tokens of a request and its answer, both of which are part of the next request."""
     return usage.prompt_tokens + usage.completion_tokens

@@ -1,7 +1,7 @@
-"""Sub-agents: a run inside a run, with a history of its own, the caller's approvals and the caller's budget.
+"""Sub-agents: nested runs with their own history that use the caller's approvals and budget.
 
-What a sub-agent says and does is journaled beside the caller's conversation. The caller's view gets its steps and its
-cards; the caller's history gets its answer alone.
+The conversation of a sub-agent is journaled next to the caller's. The caller's view shows its steps and cards; the
+caller's history gets only its answer.
 """
 
 import asyncio
@@ -29,15 +29,13 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.tools.contract import SubagentReport
 
-SUBAGENTS: Final = "subagents"
-"""Folder beside the caller's journal."""
-AT_ONCE: Final = 4
-"""Sub-agents of one run that work at the same time; further ones wait."""
+SUBAGENTS: Final = "subagents"  # directory next to the caller's journal
+AT_ONCE: Final = 4  # concurrent sub-agents of one run; further ones wait
 _NOT_IN_NAMES: Final = lazy_pattern(r"[^\w-]+")
 
 
 class NestedRun(Run):
-    """The run of a sub-agent. Decisions reach it through the caller's run; an interrupt of that one ends it."""
+    """The run of a sub-agent. Decisions reach it through the caller's run, and an interrupt of the caller ends it."""
 
     def __init__(self, caller: Run, call_id: str, agent: str) -> None:
         async def no_work(_run: Run) -> None: ...
@@ -46,8 +44,7 @@ class NestedRun(Run):
         self.approvals = caller.approvals
         self.questions = caller.questions
         self.waits = caller.waits
-        self.texts: list[str] = []
-        """What the sub-agent said, answer by answer."""
+        self.texts: list[str] = []  # text of each answer of the sub-agent
         self.finished: RunFinished | None = None
         self._caller = caller
         self._call_id = call_id
@@ -55,15 +52,15 @@ class NestedRun(Run):
 
     @property
     def interrupted(self) -> bool:
-        """Whether someone asked for the end of the caller."""
+        """True if the caller was interrupted."""
         return self._caller.interrupted
 
     @interrupted.setter
     def interrupted(self, value: bool) -> None:
-        """The caller alone is interrupted."""
+        """Ignore the value: only the caller can be interrupted."""
 
     def emit(self, event: Event) -> None:
-        """Keep what the answer is made of; pass on what the user sees."""
+        """Collect the answer, and forward events for the user to the caller's run."""
         match event:
             case MessageAdded(message=AssistantMessage() as message):
                 self.texts.append(message.text)
@@ -84,19 +81,20 @@ class NestedRun(Run):
                 pass
 
     def show(self, progress: ToolProgress) -> None:
-        """Hand out progress of a tool; callable from any thread."""
+        """Forward progress of a tool to the caller's run. Thread-safe."""
         self._caller.show(progress.model_copy(update={"call_id": self._nested(progress.call_id)}))
 
     def waited_in(self, call_id: str) -> float:
-        """Return the seconds in which one call of the sub-agent waited for the user."""
+        """Return the seconds that a call of the sub-agent waited for the user."""
         return self._caller.waited_in(self._nested(call_id))
 
     async def guard(self, step: Coroutine[Any, Any, None]) -> bool:
-        """Do a step; False when the caller's own step was ended, and this one with it."""
+        """Run a step that is cancelled with the caller's step. Returns False after a cancellation or interrupt."""
         task = asyncio.ensure_future(step)
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
+            # Not re-raised, so that the sub-agent's run can still record its end.
             task.cancel()
             await asyncio.wait([task])
             return False
@@ -117,7 +115,7 @@ class NestedRun(Run):
         return headline.model_copy(update={"note": note})
 
     def _nested(self, call_id: str) -> str:
-        """Two sub-agents may use the same ids."""
+        """Prefix a call id with the caller's, because two sub-agents may use the same ids."""
         return f"{self._call_id}/{call_id}"
 
 
@@ -127,12 +125,12 @@ _LIMITS: Final[Mapping[FinishReason, str]] = {
     "token_limit": "tokens",
     "time_limit": "time",
 }
+# Runs a sub-agent to its end. Takes the sub-agent, the terms, the run, the name of its journal, and the task.
 Work = Callable[[Subagent, RunTerms, NestedRun, str, str], Awaitable[None]]
-"""Takes a sub-agent's run to its end: who works, what holds, the run, the name of its journal, and the task."""
 
 
 class Delegation:
-    """The sub-agents of one run. Engine loop only."""
+    """Sub-agents of one run. Engine loop only."""
 
     def __init__(self, run: Run, terms: RunTerms, work: Work) -> None:
         self._run = run
@@ -141,7 +139,7 @@ class Delegation:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def delegate(self, subagent: Subagent, call_id: str, task: str) -> SubagentReport:
-        """Have it do the task; what goes wrong in its run is in the report."""
+        """Run a task in a sub-agent. Failures of its run are part of the report."""
         terms = self._terms._replace(levels=subagent.levels, only_reads=subagent.only_reads)
         nested = NestedRun(self._run, call_id, subagent.agent.name)
         name = f"{_NOT_IN_NAMES.sub('_', call_id)[:64]}-{secrets.token_hex(4)}"

@@ -1,7 +1,7 @@
-"""The engine thread: one asyncio loop per kernel, kept across cells, and quiet in the user's logging.
+"""The engine thread: one asyncio loop per kernel, shared by all cells and silent in the user's logging.
 
-Records of `vibe_jupyter` go to the handlers that somebody adds to that logger, and nowhere else: neither to Python's
-handler of last resort nor to a handler the user's own code put on the root logger, since both write into cells.
+Log records of `vibe_jupyter` go only to handlers that were added to that logger explicitly. Python's handler of last
+resort and handlers that the user's code added to the root logger don't receive them, since both write into cells.
 """
 
 import asyncio
@@ -21,45 +21,42 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 THREAD_NAME = "vibe-engine"
-CLOSE_TIMEOUT = 3.0
-"""Seconds that closing waits for the thread to end."""
-END_WAIT: Final = 2.0
-"""Seconds that cancelled tasks have, before they are cancelled once more."""
+CLOSE_TIMEOUT = 3.0  # seconds to wait for the thread when closing
+END_WAIT: Final = 2.0  # seconds that cancelled tasks have before they are cancelled once more
 
 _OURS: Final = "vibe_jupyter"
+# Loggers that report each request. The user may use the same packages.
 _NETWORK: Final = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy")
-"""Loggers that speak of each request; the user may use the same packages."""
-_RENDERING: Final = "markdown_it"
-"""It logs every line of every answer."""
+_RENDERING: Final = "markdown_it"  # logs every line of every answer
 
 _NOWHERE: Final = logging.NullHandler()
 
 
 class Engine:
-    """Owns the loop on which HTTP, file tools and the agent run. Nothing on it may touch the shell or print."""
+    """Thread with the event loop for HTTP, file tools and the agent. Code on it must not touch the shell or print."""
 
     def __init__(self) -> None:
         """
         Raises:
-            NotebookError: a library has replaced what it needs of Python, or too many files are open.
+            NotebookError: a library has replaced modules that the loop needs, or too many files are open.
         """
         check_own_threads()
         check_open_files()
         self._loop = _new_loop()
         use_own_threads(self._loop)
         self._loop.set_exception_handler(_log_failure)
-        # A copied context keeps what this thread writes with the cell that started it (measured on ipykernel 6 and 7).
+        # With a copied context, output of this thread goes to the cell that started it (measured on ipykernel 6 and 7).
         self._thread = threading.Thread(
             target=contextvars.copy_context().run, args=(self._run_loop,), name=THREAD_NAME, daemon=True
         )
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start a coroutine on the engine loop; callable from any thread."""
+        """Start a coroutine on the engine loop. Thread-safe."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
-        """Cancel what still runs and end the thread."""
+        """Cancel running tasks and end the thread."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CLOSE_TIMEOUT)
@@ -76,14 +73,17 @@ class Engine:
 
 
 def use_own_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Let the loop's threads count as ours: `getaddrinfo` imports codecs there, with no line of ours below it."""
+    """Mark the loop's executor threads as ours.
+
+    `getaddrinfo` imports codecs on them, with none of our frames on the stack to recognize the import by.
+    """
     loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(initializer=work_for_us))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Python's own kind of loop, whichever the user's code has installed.
+    """Create a loop of asyncio's own kind, whatever policy the user's code has installed.
 
-    libuv's maps an io_uring into the kernel, of which no copy could be made then.
+    libuv's loop maps an io_uring into the process, which then can't be forked for a trial.
     """
     return _EngineLoop()
 
@@ -93,9 +93,10 @@ if sys.platform == "win32":
 else:
 
     class _EngineLoop(asyncio.SelectorEventLoop):
-        """Starts programs also where the user's code has stopped watching children.
+        """Loop that starts processes even if the user's code has disabled watching for child processes.
 
-        A policy may watch none, such as uvloop's (before Python 3.14), and SIGCHLD may be ignored.
+        The installed policy may have no child watcher, such as uvloop's (before Python 3.14), and SIGCHLD may be
+        ignored.
         """
 
         async def subprocess_exec(self, protocol_factory: Any, *args: Any, **more: Any) -> Any:
@@ -113,7 +114,7 @@ else:
                 raise
 
     def _let_watch_children(policy: Any) -> None:
-        """Give a policy what it lacks; the loops that it makes do without."""
+        """Add the missing child watcher to a policy. The loops that the policy creates don't use it."""
         try:
             policy.get_child_watcher()
         except NotImplementedError:
@@ -122,10 +123,10 @@ else:
 
 
 async def end_tasks() -> None:
-    """Cancel all tasks of this loop but the one that asks, and wait for them.
+    """Cancel all other tasks of this loop, and wait for them.
 
-    One that is cancelled while asyncio connects the pipes of a program waits for the end of that program, which asyncio
-    then never notices (Python 3.11.7): a second time ends it.
+    A task that is cancelled while asyncio connects the pipes of a process waits for the exit of that process, which
+    asyncio then never notices (Python 3.11.7). Cancelling it a second time ends it.
     """
     for _ in range(2):
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -136,12 +137,12 @@ async def end_tasks() -> None:
 
 
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What no task waits for any more; asyncio's own logger would print it into the user's cell."""
+    """Log exceptions that no task awaits. asyncio's own logger would print them into the user's cell."""
     _log.error("%s", context["message"], exc_info=context.get("exception"))
 
 
 class _NotOfTheEngine(logging.Filter):
-    """Passes warnings, and whatever other threads log."""
+    """Filter that drops records below WARNING from the engine thread."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.levelno >= logging.WARNING or record.threadName != THREAD_NAME
@@ -151,7 +152,7 @@ _FILTER: Final = _NotOfTheEngine()
 
 
 def keep_quiet() -> None:
-    """Keep records of the agent's own work out of cells. May be called twice."""
+    """Prevent log records of the agent's own work from reaching cells. Safe to call twice."""
     ours = logging.getLogger(_OURS)
     ours.addHandler(_NOWHERE)
     ours.propagate = False

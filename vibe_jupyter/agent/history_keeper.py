@@ -1,7 +1,7 @@
-"""Keeps the history of a conversation within the model's window: measures it, shortens it, has it compacted.
+"""Fit the history of a conversation into the context window: measure it, shorten it, compact it.
 
-Each rewrite is one durable event (`HistoryRewritten`) between the two ends of a step that the user sees. Until it is on
-disk the old history holds.
+Each rewrite is one durable event (`HistoryRewritten`) between the start and end of a step that the user sees. The old
+history remains in use until that event is on disk.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,9 @@ from vibe_jupyter.agent.compaction import (
 )
 from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN, ContextMeter, ContextSize, count_messages
 from vibe_jupyter.agent.limits import Budget
-from vibe_jupyter.agent.shortening import WORTH, plan_shortening
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.files.truncation import head_and_tail
-from vibe_jupyter.llm.request import ModelRequestTerms
+from vibe_jupyter.llm.request import ModelReply, ModelRequestTerms
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Headline,
@@ -37,15 +36,13 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.conversation import Conversation, check_history
 
-COMPACT_STEP: Final = "compact"
-SHORTEN_STEP: Final = "shorten"
-"""What stands where the name of a tool stands."""
-LEAST_WINDOW: Final = 4_096
-"""Tokens; a refusal of less says nothing about the window."""
+COMPACT_STEP: Final = "compact"  # shown in the place of a tool name
+SHORTEN_STEP: Final = "shorten"  # likewise
+LEAST_WINDOW: Final = 4_096  # tokens; the rejection of a smaller request doesn't reveal the context window
 
 
 class HistoryKeeper:
-    """Of one run. Engine loop only."""
+    """Size control for the history of one run. Engine loop only."""
 
     def __init__(
         self,
@@ -61,21 +58,24 @@ class HistoryKeeper:
         self._budget = budget
         self._terms = agent.compaction
         self._meter = ContextMeter(conversation, agent.model, agent.instructions)
-        self._tried_at = 0
-        """Tokens at which shortening was found to be worth nothing."""
+        self._tried_at = 0  # tokens at the latest attempt to shorten
 
     def size(self, pending: Sequence[Message] = ()) -> ContextSize:
-        """The next request, with messages that are about to be added."""
+        """Return the size of the next request, including messages that are about to be added."""
         return self._meter.size(self._agent.tools.specs, pending)
 
     async def shorten(self, size: ContextSize, pending: Sequence[Message] = ()) -> None:
-        """Send old results and pictures in a line each from now on, where it is time for that and worth it.
+        """Replace old results and images with one-line stubs, if the context window is filling up and it frees enough.
 
         Args:
-            size: of the next request.
+            size: size of the next request.
             pending: messages that are about to be added.
         """
-        if not size.may_be_shortened or size.tokens - self._tried_at < WORTH * size.window:
+        if not size.may_be_shortened:
+            return
+        from vibe_jupyter.agent.shortening import WORTH, plan_shortening  # noqa: PLC0415 - short conversations fit
+
+        if size.tokens - self._tried_at < WORTH * size.window:
             return
         self._tried_at = size.tokens
         history = self._conversation.history
@@ -107,14 +107,14 @@ class HistoryKeeper:
         await self._call_context.emit(step.finished("ok", _change_text(size.tokens, after)))
 
     async def compact(self, instructions: str = "", pending: Sequence[Message] = ()) -> None:
-        """Put a summary in the place of the history.
+        """Replace the history with a summary.
 
         Args:
-            instructions: the user's own, for the summary.
+            instructions: the user's own instructions for the summary.
             pending: messages that are about to be added.
 
         Raises:
-            ModelError: the model server failed; the history is as it was.
+            ModelError: the model server failed. The history is unchanged.
         """
         history = self._conversation.history
         if not history:
@@ -137,7 +137,7 @@ class HistoryKeeper:
             await self._call_context.emit(step.finished(outcome, said, display=shown))
 
     async def recover(self, failure: ModelError) -> bool:
-        """Whether a request that was refused as too long may be made again, with a shorter history."""
+        """Compact the history after a context-length error. Returns whether to retry the request."""
         size = self.size()
         if failure.kind != "overflow" or not self._terms.on_overflow or not self._conversation.history:
             return False
@@ -147,7 +147,7 @@ class HistoryKeeper:
         return self.size().tokens < size.tokens
 
     async def _put_summary(self, summary: str, history: tuple[Message, ...], size: ContextSize) -> int:
-        """Tokens of a request after it."""
+        """Replace the history, and return the estimated tokens of a request after that."""
         room = int(SUMMARY_SHARE * size.window)
         tail = latest_messages(history, room=room)
         carried = carry_over(
@@ -177,15 +177,17 @@ class HistoryKeeper:
         return after
 
     async def _summary(self, history: tuple[Message, ...], size: ContextSize, instructions: str) -> str:
-        """What the model writes; empty where it writes nothing, or calls a tool instead."""
+        """Return the model's summary, or '' if it writes nothing or calls a tool instead."""
         model = self._terms.model or self._agent.model
         prompt = self._terms.prompt() if self._terms.prompt is not None else system_prompt("compact")
         prompt += f"\n\nThe user adds: {instructions}" if instructions else ""
         prompt = self._agent.redactor(prompt)
         system = SystemMessage(text=self._agent.instructions)
         room = int(FITS * min(size.window, model.context_window or size.window))
-        for most in (room if size.tokens <= room else 0, room // 2):
-            messages, is_whole = summary_request(history, system, prompt, room=most)
+        fits = size.tokens <= room
+        # After a context-length error, retry once with a transcript that takes at most half the room.
+        for most in (room, room // 2):
+            messages, is_whole = summary_request(history, system, prompt, room=most, may_be_whole=fits)
             tools = tuple(self._agent.tools.specs()) if is_whole else ()
             request = ModelRequestTerms(
                 model=model, messages=messages, tools=tools, stream=self._agent.stream, tool_choice="none"
@@ -199,6 +201,7 @@ class HistoryKeeper:
                     break
                 if failure.kind != "overflow":
                     raise
+                fits = False
         if self._terms.must_succeed:
             raise ModelError(
                 "The model wrote no summary of the conversation. Try again, or set "
@@ -211,8 +214,8 @@ class HistoryKeeper:
         answer: AssistantMessage | None = None
         async with aclosing(self._agent.client.answer(request)) as items:
             async for item in items:
-                if isinstance(item, AssistantMessage):
-                    answer = item
+                if isinstance(item, ModelReply):
+                    answer = item.message
         if answer is None:
             return ""
         self._budget.add(answer.usage)

@@ -1,7 +1,7 @@
-"""The user's hooks around a call of the agent, and at the end of its run: what they say, in words for model and user.
+"""The user's hooks around tool calls and at the end of a run, and their messages to the model and the user.
 
-A hook's text is data of the user's own program. It is bounded, quoted and named, and no text of it goes to the model
-where no value of the user's data may be sent.
+The output of a hook is data from the user's own program. It is truncated, quoted and attributed to the hook, and it
+never reaches the model if no values of the user's data may be sent.
 """
 
 import json
@@ -22,11 +22,10 @@ _SUMMARY_LIMIT: Final = 200  # characters
 
 
 class ScreenedResult(NamedTuple):
-    """A result after the hooks have seen it."""
+    """A tool result after the hooks have processed it."""
 
     result: ToolResult
-    notes: tuple[str, ...] = ()
-    """Texts of hooks for the model, behind the result."""
+    notes: tuple[str, ...] = ()  # texts of hooks for the model, appended to the result
     is_withheld: bool = False
 
 
@@ -37,11 +36,11 @@ def has_hooks(prepared: PreparedCall, call_context: CallContext) -> bool:
 
 
 async def screen_call(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
-    """Let the pre_tool hooks judge a call. Gives the call to go on with, as they rewrote it.
+    """Run the pre_tool hooks on a call. Returns the call as they rewrote it, or a refusal.
 
     Raises:
-        JournalError: a notice could not be recorded.
-        asyncio.CancelledError: the run was interrupted; the hook was ended.
+        JournalError: a notice can't be recorded.
+        asyncio.CancelledError: the run was interrupted. The hook has been terminated.
     """
     hooks = call_context.permissions.hooks
     if hooks is None:
@@ -72,7 +71,7 @@ async def screen_call(prepared: PreparedCall, call_context: CallContext) -> Prep
 
 
 async def screen_edited(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
-    """Let the pre_tool hooks judge a call again that the user edited on its card; they may only deny it now."""
+    """Run the pre_tool hooks again on a call that the user edited on its card. They can only deny it now."""
     hooks = call_context.permissions.hooks
     if hooks is None:
         return prepared
@@ -85,7 +84,7 @@ async def screen_edited(prepared: PreparedCall, call_context: CallContext) -> Pr
 async def screen_result(
     prepared: PreparedCall, result: ToolResult, call_context: CallContext, *, seconds: float
 ) -> ScreenedResult:
-    """Let the post_tool hooks see a result: they may withhold it, and add a text for the model."""
+    """Run the post_tool hooks on a result. They can withhold it and add texts for the model."""
     hooks = call_context.permissions.hooks
     if hooks is None:
         return ScreenedResult(result, prepared.notes)
@@ -107,8 +106,10 @@ async def screen_result(
 
 
 async def screen_end(agent: str, answer: str, call_context: CallContext, *, is_main: bool, retried: int) -> bool:
-    """Let the post_agent hooks see that a run is about to end; True when one sends the agent on, and the model has
-    been told why."""
+    """Run the post_agent hooks when a run is about to end.
+
+    Returns True if one makes the agent continue. The reason has then been sent to the model.
+    """
     hooks = call_context.permissions.hooks
     if hooks is None:
         return False

@@ -1,4 +1,4 @@
-"""Hosted calls that need approval: how they read on a card and as a step, and how the answer reaches the server."""
+"""Approval of hosted calls: how cards and steps describe them, and how the decision reaches the server."""
 
 import asyncio
 import json
@@ -27,42 +27,35 @@ from vibe_jupyter.protocol import (
     ToolCall,
 )
 
-SERVER_WAIT: Final = 300.0
-"""Seconds after which the server says no by itself."""
-LAST_WORD: Final = 1.5
-"""Seconds that a no may take when the run was interrupted."""
-ATTEMPTS: Final = 2
-"""How often an answer is sent over a connection that breaks; sent twice it does no harm."""
+SERVER_WAIT: Final = 300.0  # seconds after which the server denies the call itself
+LAST_WORD: Final = 1.5  # seconds to deliver a denial after an interrupt
+ATTEMPTS: Final = 2  # to send a decision if the connection fails; sending it twice is harmless
 EXPIRED: Final = "expired: the server stopped waiting"
 ONLY_READS: Final = 'this agent only reads (safety = "safe")'
 UNATTENDED: Final = "non-interactive session"
-UNNAMED: Final = "server_tool"
-"""Stands where the name of a tool stands, where the server gives none."""
+UNNAMED: Final = "server_tool"  # shown in the place of a tool name if the server gives none
 
-OUTPUT_LIMIT: Final = 20_000
-"""Characters kept of what a server tells of one call."""
-PICTURE_LIMIT: Final = 3_000_000
-"""Characters of base64 of one picture."""
-PICTURES_LIMIT: Final = 12
-"""Pictures of one call, frames of a video among them."""
+OUTPUT_LIMIT: Final = 20_000  # characters of the server's output for one call
+PICTURE_LIMIT: Final = 3_000_000  # base64 characters of one image
+PICTURES_LIMIT: Final = 12  # images of one call, including video frames
 
+# First base64 characters of each image format
 _MAGIC: Final = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-"""How pictures begin in base64."""
 _VERBS: Final = {
     "code_execution": ("Ran Python code", "Running Python code"),
     "web_search": ("Searched the web", "Searching the web"),
     "shell": ("Ran a command", "Running a command"),
 }
+# Fields with a presentation of their own; all other fields are listed
 _SHOWN: Final = frozenset(
     {"tool_type", "code", "commands", "query", "arguments", "content", "stdout", "stderr", "exception", "images_base64"}
     | {"video_frames_base64", "execution_time_ms"}
 )
-"""What is shown in a way of its own; all else that a server tells is listed."""
 
 
 @dataclass(frozen=True)
 class HostedCallText:
-    """What is known of a call."""
+    """Description of a hosted call for cards and steps."""
 
     headline: Headline
     preview: Preview | None = None
@@ -72,27 +65,28 @@ class HostedCallText:
 
 
 class HostedApproval:
-    """Asks the user, and tells the server."""
+    """Approvals of hosted calls: asks the user, and sends the decision to the server."""
 
     def __init__(self, call_context: CallContext, client: LLMClient, model: Model) -> None:
         self._call_context = call_context
         self._client = client
         self._model = model
-        self._pending: dict[str, PendingApproval] = {}
-        """Cards that are shown, by the id of the step."""
+        self._pending: dict[str, PendingApproval] = {}  # open cards by step id
 
     def close(self, step_id: str, by: ClosedBy) -> None:
-        """Take back the card of a step, if one waits."""
+        """Close the card of a step, if one is open."""
         if step_id in self._pending:
             self._pending[step_id].close(by)
 
     async def ask(
         self, request: HostedCallRequest, step_id: str, text: HostedCallText
     ) -> tuple[Approve | Literal["denied", "interrupted"], str]:
-        """The outcome of asking, and the text for the step. A denial is sent to the server; a yes waits for `deliver`.
+        """Ask the user, and return the outcome and the text for the step.
+
+        A denial is sent to the server here, an approval only by `deliver`.
 
         Raises:
-            JournalError: it could not be recorded; a denial was sent to the server.
+            JournalError: an event can't be recorded. A denial was sent to the server.
         """
         if self._call_context.terms.only_reads:
             await self._deny_call(request, ONLY_READS)
@@ -119,7 +113,7 @@ class HostedApproval:
         return "denied", await self._deny_call(request, words) or (f"“{words}”" if words else "")
 
     async def deliver(self, request: HostedCallRequest, command: Approve) -> str:
-        """Tell the server yes; why it did not arrive, or nothing."""
+        """Send the approval to the server. Returns why it could not be delivered, or ''."""
         body: dict[str, JsonValue] = {"decision": "approve"}
         if command.remember != "once":
             body["remember_for_session"] = True
@@ -165,14 +159,17 @@ class HostedApproval:
 
 
 def _delivery_problem(got: FetchResult) -> str:
-    """Nothing where the answer was delivered: to what waited, or in time for what is about to wait."""
+    """Return why a decision was not delivered, or ''.
+
+    A decision that arrives just before the server waits for it counts as delivered.
+    """
     if got.status == 404 or got.json.get("status") == "not_found":
         return EXPIRED
     return "" if got.status < 300 else f"the server did not take the answer (status {got.status})"
 
 
 def pending_call_text(request: HostedCallRequest, host: str) -> HostedCallText:
-    """A call that waits for a yes, with everything it will be given."""
+    """Describe a call that waits for approval, with all its arguments."""
     label = request.label or request.kind or "a tool"
     ran, running = _VERBS.get(request.kind, (f"Used {label}", f"Using {label}"))
     verb = "Run" if request.kind in _VERBS else "Use"
@@ -181,12 +178,12 @@ def pending_call_text(request: HostedCallRequest, host: str) -> HostedCallText:
 
 
 def allowed_headline(headline: Headline, host: str) -> Headline:
-    """A call that was allowed."""
+    """Return the headline of a call that has been approved."""
     return headline.model_copy(update={"note": _ran_on_note(host)})
 
 
 def call_text(call: HostedCall, host: str, before: HostedCallText | ToolStep | None = None) -> HostedCallText:
-    """A call that goes on or is over; what was known before stays where nothing new is said."""
+    """Describe a call that is running or has finished. Details missing from the event are taken from `before`."""
     data = call.data
     preview = _result_preview(data) or (before.preview if before else None)
     headline = before.headline if before else _call_headline(call, host)
@@ -233,8 +230,11 @@ def _result_preview(data: dict[str, JsonValue]) -> Preview | None:
 
 
 def _arguments_preview(arguments: JsonValue, kind: str) -> Preview:
-    """All arguments. Code stands alone where there is nothing beside it; else each has its name, and what belongs to
-    it is set in, so that no text can pass for the name of another."""
+    """Show all arguments.
+
+    Code is shown alone if it is the only argument. Otherwise each argument has its name, and its value is indented, so
+    that no value can pass for the name of another argument.
+    """
     if not isinstance(arguments, dict):
         return Preview(kind="code", text=_json_text(arguments) or "(no arguments)")
     given = {name: value for name, value in arguments.items() if value not in (None, "", [], {})}
@@ -279,7 +279,7 @@ def _has_failed(data: dict[str, JsonValue]) -> bool:
 
 
 def _result_summary(data: dict[str, JsonValue], shown: int) -> str:
-    """A few words on what came of it."""
+    """Summarize the outcome in one line."""
     words: list[str] = []
     exception, status, found = data.get("exception"), data.get("exit_code"), data.get("results_count")
     if isinstance(exception, str) and exception.strip():

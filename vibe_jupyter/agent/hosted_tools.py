@@ -1,7 +1,7 @@
-"""Hosted tools: calls that the model server runs by itself: their steps, our cards for them, and their files.
+"""Hosted tools: steps, approvals and files of calls that the model server runs itself.
 
-A call of the server is none of ours: it has no place in the history, our rules for tools do not hold for it, and a yes
-for the session is a yes to that server in that session of its own.
+A hosted call isn't part of the history, and the rules for our own tools don't apply to it. Approving it for the session
+approves that server, in the server's own session.
 """
 
 import asyncio
@@ -37,14 +37,10 @@ from vibe_jupyter.protocol import Approve, FileProduced
 NO_END: Final = "the server did not say how it ended"
 CUT_OFF: Final = "cut off; it may have run there"
 
-FILE_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of one file that is fetched."""
-CARRIED_LIMIT: Final = 2 * 1024 * 1024
-"""Bytes of a file that the transcript carries along, to be shown and saved from there."""
-PREVIEW_LIMIT: Final = 4_000
-"""Characters of a text shown."""
-NAME_LIMIT: Final = 100
-"""Characters of a file's name on this machine."""
+FILE_LIMIT: Final = 64 * 1024 * 1024  # bytes of a file to fetch
+CARRIED_LIMIT: Final = 2 * 1024 * 1024  # bytes of a file embedded in the transcript, to be shown and saved from there
+PREVIEW_LIMIT: Final = 4_000  # characters of a text preview
+NAME_LIMIT: Final = 100  # characters of a file name on this machine
 
 _FOLDER: Final = "files"
 _WRONG: Final = re.compile(r"[^\w.()+ -]|^[. ]+|[. ]+$")
@@ -57,27 +53,25 @@ _PROBLEMS: Final = {
 
 @dataclass(eq=False, kw_only=True)
 class HostedStep(ToolStep):
-    """One call of the server, as far as it went."""
+    """Step of one hosted call."""
 
     round: int
     kind: str
-    tool: str = ""
-    """The server's name for the tool; empty where only a request for approval named the call so far."""
+    tool: str = ""  # the server's name for the tool; '' while only an approval request named the call
     state: Literal["waiting", "running", "denied"] = "running"
     was_asked: bool = False
 
 
 @dataclass(frozen=True)
 class HostedFiles:
-    """Where files of a server go."""
+    """Storage for files produced by a model server."""
 
     client: LLMClient
     model: Model
-    folder: Path | None
-    """The session's own; None where nothing is kept."""
+    folder: Path | None  # directory of the session; None if nothing is stored
 
     async def take(self, file: HostedFile) -> FileProduced:
-        """Keep a file and say so. What cannot be had is a file with a problem, never an error."""
+        """Store a file, and return the event for it. Failures become the file's `problem`, never an error."""
         made = FileProduced(
             file_id=file.id,
             name=file.name or file.id,
@@ -126,7 +120,7 @@ class HostedFiles:
 
 
 class HostedTools:
-    """Folds what one server does in one run. Engine loop only."""
+    """Hosted calls and files of one server in one run. Engine loop only."""
 
     def __init__(self, call_context: CallContext, hosted_files: HostedFiles) -> None:
         self._call_context = call_context
@@ -134,18 +128,16 @@ class HostedTools:
         self._host = hosted_files.model.server.host
         self._approval = HostedApproval(call_context, hosted_files.client, hosted_files.model)
         self._open: list[HostedStep] = []
-        self._waits: dict[str, asyncio.Task[None]] = {}
-        """What asks for approvals, by the id of the step."""
+        self._waits: dict[str, asyncio.Task[None]] = {}  # tasks that ask for approval, by step id
         self._fetches: set[asyncio.Task[None]] = set()
         self._in_order = asyncio.Lock()
-        self._files: set[str] = set()
-        """Ids of files that were shown."""
+        self._files: set[str] = set()  # ids of files that were shown
 
     async def take(self, event: HostedCall | HostedCallRequest | HostedFile) -> None:
-        """Show one thing, or ask; what takes long goes on beside the answer.
+        """Process an event: show it, or ask for approval. Slow work continues in parallel with the response.
 
         Raises:
-            JournalError: it could not be recorded.
+            JournalError: an event can't be recorded.
         """
         match event:
             case HostedCall(phase="calling"):
@@ -157,17 +149,17 @@ class HostedTools:
                 step = self._step_of(event, lambda one: not one.was_asked) or self._add_step(event, text)
                 step.state, step.was_asked = "waiting", True
                 self._waits[step.id] = asyncio.create_task(self._ask_approval(event, step, text))
-                await asyncio.sleep(0)  # it begins now, so that it can be ended in its own way at any time
+                await asyncio.sleep(0)  # start the task now: one cancelled before its start would run no cleanup
             case HostedFile():
                 if event.id not in self._files:
                     self._files.update({event.id} - {""})
                     self._fetches.add(asyncio.create_task(self._keep_file(event)))
 
     async def end(self) -> None:
-        """The answer is complete: nothing waits any more, and all files are there.
+        """Close the open cards and wait for all files, because the response is complete.
 
         Raises:
-            JournalError: something could not be recorded.
+            JournalError: an event can't be recorded.
         """
         await self._settle_steps("server")
         await asyncio.gather(*self._fetches)
@@ -178,12 +170,12 @@ class HostedTools:
         self._open.clear()
 
     async def stop(self) -> None:
-        """The answer was cut off or interrupted: say no to what waits, and forget the rest."""
+        """Deny pending approvals and discard everything else, because the response was cut off or interrupted."""
         fetches, self._fetches = self._fetches, set()
         for task in fetches:
             task.cancel()
         steps, self._open = self._open, []
-        with suppress(JournalError):  # the end of the run meets the same journal, and says so
+        with suppress(JournalError):  # the end of the run will report it
             await self._settle_steps("interrupt")
             for step in steps:
                 if step.state == "running":
@@ -207,14 +199,14 @@ class HostedTools:
         step = step or self._step_of(event, lambda one: not one.tool)
         text = call_text(event, self._host, step)
         step = step or await self._start_step(event, text)
-        if step.state == "waiting":  # it went on without an answer: time was up there
+        if step.state == "waiting":  # the server stopped waiting and continued
             await self._settle_steps("server", step)
         self._open.remove(step)
         outcome, summary = ("denied", "") if step.state == "denied" else (text.outcome, text.summary)
         await self._call_context.emit(step.finished(outcome, summary, display=text.display))
 
     async def _ask_approval(self, request: HostedCallRequest, step: HostedStep, text: HostedCallText) -> None:
-        """Ask, and then say what came of it. A task of its own, which ends well however it ends."""
+        """Ask for approval and show the outcome. Runs as a separate task, ended by closing its card."""
         decision, why = await self._approval.ask(request, step.id, text)
         if isinstance(decision, Approve):
             step.state = "running"
@@ -228,7 +220,7 @@ class HostedTools:
         await self._call_context.emit(step.finished(decision, why))
 
     async def _settle_steps(self, by: ClosedBy, only: HostedStep | None = None) -> None:
-        """Close the cards that wait."""
+        """Close open cards: all of them, or that of one step."""
         ids = list(self._waits) if only is None else [only.id]
         tasks = [self._waits.pop(one) for one in ids if one in self._waits]
         for step_id in ids:
@@ -261,28 +253,29 @@ class HostedTools:
         return step
 
     def _step_of(self, event: HostedCall | HostedCallRequest, fits: Callable[[HostedStep], bool]) -> HostedStep | None:
-        """The oldest open step that an event may belong to."""
+        """Return the oldest open step that an event may belong to."""
         place = (event.round, event.kind)
         return next((one for one in self._open if (one.round, one.kind) == place and fits(one)), None)
 
 
 class _Missing(Exception):
-    """Why there is no content, in words for the user."""
+    """Raised if a file has no content. The message is for the user."""
 
 
 def safe_name(name: str) -> str:
-    """A name that is one file in one folder, on every system."""
+    """Return a name that is a single file in a single directory on every platform."""
     last = name.replace("\\", "/").rpartition("/")[2]
     clean = _WRONG.sub("_", last.strip())
-    stem, dot, ending = clean.rpartition(".")
     if len(clean) > NAME_LIMIT:
-        clean = (stem or clean)[: NAME_LIMIT - 12] + dot + ending[:11]
+        stem, dot, ending = clean.rpartition(".")
+        clean = stem[: NAME_LIMIT - 12] + dot + ending[:11] if stem else clean[:NAME_LIMIT]
     return clean if clean.strip("._ ") else "file"
 
 
 def _save_file(folder: Path, name: str, content: bytes) -> Path:
-    """Write it under its name, or under the next free one: nothing that is there is touched."""
+    """Write the content under the name or the next free variant of it. Existing files are never touched."""
     folder.mkdir(mode=0o700, exist_ok=True)
+    # O_EXCL fails for any existing file or link, including one that was created since the name was chosen.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     for free in _free_names(name):
         try:
@@ -303,7 +296,7 @@ def _free_names(name: str) -> Iterator[str]:
 
 
 def _text_preview(file: HostedFile, content: bytes) -> str:
-    """The beginning of a text; empty for anything else."""
+    """Return the beginning of a text file, or '' for any other file."""
     if file.text is not None:
         return file.text[:PREVIEW_LIMIT]
     if file.preview:

@@ -1,7 +1,7 @@
-"""The loop: ask the model, run what it calls, give it the results, until it calls nothing more.
+"""The agent loop: send a request, run the tool calls in the answer, send their results, until there are no more calls.
 
-Every way out passes `_finish_run`, so that a run always ends with each call answered once, in call order, and one
-`RunFinished` (docs/architecture.md, Invariants).
+Every exit goes through `_finish_run`, so that a run always ends with exactly one result per call, in call order, and
+one `RunFinished` (docs/architecture.md, Invariants).
 """
 
 import asyncio
@@ -9,24 +9,27 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks, Subagent
 from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, FailedCalls, Presence, ProgressStreams, shown
+from vibe_jupyter.agent.context_size import ContextSize
 from vibe_jupyter.agent.history_keeper import HistoryKeeper
-from vibe_jupyter.agent.limits import Budget, DenialLimit
+from vibe_jupyter.agent.limits import Budget, DenialLimit, LimitExceeded
 from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, Verdicts
-from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
+from vibe_jupyter.agent.model_call import ModelCall, StreamingAnswer
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.run_ending import HookedEnding
 from vibe_jupyter.agent.told_results import recorded
 from vibe_jupyter.errors import JournalError, ModelError, VibeError
+from vibe_jupyter.files.truncation import section
+from vibe_jupyter.llm.request import ModelReply
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER
 from vibe_jupyter.protocol import (
     DURABLE_EVENTS,
+    NOTE,
     ApprovalRequested,
-    AssistantMessage,
     Event,
     FinishReason,
     MessageAdded,
@@ -47,8 +50,9 @@ from vibe_jupyter.tools.contract import TASK, SubagentReport, delegate_to_nobody
 if TYPE_CHECKING:
     from vibe_jupyter.agent.delegation import Delegation, NestedRun, Work
     from vibe_jupyter.agent.tool_call import CallStatus
+    from vibe_jupyter.agent.unfinished_replies import UnfinishedReplies
 
-# What answers calls is imported with the first call, so that no first request waits for it.
+# Modules for answering calls are imported with the first call, so that they don't delay the first request.
 
 
 def start_run(
@@ -60,15 +64,15 @@ def start_run(
     context: str = "",
     run_hooks: RunHooks | None = None,
 ) -> Run:
-    """A run that has not begun; iterate it on the engine loop.
+    """Create a run that has not started. Iterate over it on the engine loop.
 
     Args:
-        agent: who runs.
-        conversation: what was said before; the run adds to it.
-        prompt: the user's words, unchanged.
-        terms: what holds for this run only.
-        context: what changed in the notebook since the last run; goes before the prompt in the same message.
-        run_hooks: prepares the prompt; None for nobody.
+        agent: agent to run.
+        conversation: previous conversation, to which the run adds.
+        prompt: text of the user, unchanged.
+        terms: conditions of this run only.
+        context: changes in the notebook since the previous run, placed before the prompt in the same message.
+        run_hooks: hooks that prepare the prompt, or None.
     """
 
     async def work(run: Run) -> None:
@@ -85,13 +89,13 @@ def start_compaction(
     *,
     terms: RunTerms,
 ) -> Run:
-    """A run that compacts the conversation and does nothing else; iterate it on the engine loop.
+    """Create a run that only compacts the conversation. Iterate over it on the engine loop.
 
     Args:
-        agent: whose model writes the summary.
-        conversation: what is compacted.
-        instructions: the user's own, for the summary.
-        terms: what holds for this run only.
+        agent: agent whose model writes the summary.
+        conversation: conversation to compact.
+        instructions: the user's own instructions for the summary.
+        terms: conditions of this run only.
     """
 
     async def work(run: Run) -> None:
@@ -102,18 +106,18 @@ def start_compaction(
 
 
 class AgentLoop:
-    """The state of one run while it goes."""
+    """State of a run in progress."""
 
     def __init__(
         self, agent: Agent, conversation: Conversation, terms: RunTerms, run: Run, *, caller: Budget | None = None
     ) -> None:
         """
         Args:
-            agent: who runs.
-            conversation: what was said before.
-            terms: what holds for this run only.
-            run: gets the events, and has the decisions.
-            caller: the budget of the run for which a sub-agent works; None for a run of its own.
+            agent: agent to run.
+            conversation: previous conversation.
+            terms: conditions of this run only.
+            run: receives the events, and provides the decisions.
+            caller: for a sub-agent, the budget of the calling run; else None.
         """
         self._agent = agent
         self._conversation = conversation
@@ -134,7 +138,8 @@ class AgentLoop:
             show=self._progress.take,
             redactor=agent.redactor,
             results=conversation.folder,
-            cancelled=lambda: run.interrupted,
+            cancelled=lambda: run.interrupted or self._budget.is_time_up,
+            is_time_up=lambda: self._budget.is_time_up,
             delegate=self._delegate if agent.find_subagent is not None else None,
             snapshots=agent.snapshots,
             newly_lost=agent.newly_lost,
@@ -144,25 +149,27 @@ class AgentLoop:
             turn=lambda: self._budget.turns,
             stop=self._ending.stop,
         )
+        # Created by the first call that delegates
         self._delegation = cache(lambda: _new_delegation(run, terms, self._run_subagent))
-        """Made by the first call that delegates."""
-        self._call_status = cache(_new_call_status)
-        """Made by the first call."""
+        self._call_status = cache(_new_call_status)  # created by the first call
         self._began = time.monotonic()
-        before = run.waited  # by the caller of a sub-agent; 0 for a run of its own
+        before = run.waited  # time that the caller of a sub-agent has already waited; 0 for a main run
         self._waited = lambda: run.waited - before
         self._budget = Budget(agent.model, agent.middleware, waited=self._waited, caller=caller)
         self._keeper = HistoryKeeper(agent, conversation, call_context=self._call_context, budget=self._budget)
-        self._chain = MiddlewareChain(agent.middleware, lambda text: self._notify("warning", text))
-        self._stopped: StopRun | None = None
-        """What a middleware said before the turn that is next."""
+        self._chain = MiddlewareChain(
+            agent.middleware, lambda text: self._emit_event(Notice(level="warning", text=text))
+        )
+        self._stopped: StopRun | None = None  # set if a middleware ends the run before the next turn
         self._model_call = ModelCall(
             agent, conversation, run=run, call_context=self._call_context, incoming=StreamingAnswer(self._budget)
         )
+        self._unfinished = cache(lambda: _new_unfinished(f"{agent.model.name} on {agent.model.server.host}"))
         self._denials = DenialLimit(lambda: presence.is_alone)
+        self._took: dict[str, float] = {}  # seconds of each call of the latest answer, by call id
 
     async def work(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks | None) -> None:
-        """Do the whole run."""
+        """Run a prompt to its end."""
 
         async def take_turns() -> FinishReason:
             if not await self._take_prompt(context, words, run_hooks):
@@ -175,7 +182,7 @@ class AgentLoop:
         await self._work(take_turns, prompt, run_hooks)
 
     async def compact_only(self, instructions: str) -> None:
-        """Compact the conversation, as a run of its own."""
+        """Compact the conversation in a run without a prompt."""
 
         async def compact() -> FinishReason:
             return "stop" if await self._run.guard(self._keeper.compact(instructions)) else "interrupted"
@@ -187,7 +194,7 @@ class AgentLoop:
     ) -> None:
         reason: FinishReason = "interrupted"
         error = ""
-        self._agent.redactor.look()  # the first event holds the prompt
+        self._agent.redactor.look()  # the first event contains the prompt
         try:
             await self._emit_event(
                 RunStarted(
@@ -213,7 +220,7 @@ class AgentLoop:
                 await self._finish_run(reason, error)
 
     async def _take_prompt(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks | None) -> bool:
-        """Add the user's words to the history, with what goes with them; False when an interrupt came meanwhile."""
+        """Add the prompt and its context to the history. Returns False if an interrupt arrived meanwhile."""
         prepared = PreparedPrompt()
 
         async def begin(hooks: RunHooks) -> None:
@@ -223,7 +230,7 @@ class AgentLoop:
 
         goes_on = not self._run.interrupted if run_hooks is None else await self._run.guard(begin(run_hooks))
         words = words if prepared.instead is None else prepared.instead
-        if run_hooks is not None:  # they may have run code, or read what is secret
+        if run_hooks is not None:  # hooks may have run code or read secrets
             self._agent.redactor.look()
         around = self._agent.redactor.output(UserMessage(parts=(*context, *prepared.before))).parts
         typed = self._agent.redactor.value(UserMessage(parts=(*words,))).parts
@@ -239,26 +246,30 @@ class AgentLoop:
         return goes_on
 
     async def _before_turn(self, pending: tuple[UserMessage, ...] = ()) -> tuple[bool, PromptParts]:
-        """Ask the middleware and keep the history within the window; False when an interrupt came meanwhile.
+        """Run the middleware, and keep the history within the context window.
 
         Args:
-            pending: the prompt that is about to be recorded.
+            pending: prompt that is about to be recorded.
 
         Returns:
-            Also what the middleware has to say to the model.
+            Whether to continue (False after an interrupt), and the middleware's messages for the model.
         """
         state = self._turn_state(pending)
         verdicts = await self._chain.before_turn(state)
         self._stopped = verdicts.stop
         goes_on = True
         if verdicts.compact is not None:
-            goes_on = await self._run.guard(self._keeper.compact(verdicts.compact.instructions, pending))
+            compaction = self._keeper.compact(verdicts.compact.instructions, pending)
+            try:
+                goes_on = await self._run.guard(self._budget.within_time(compaction))
+            except LimitExceeded as enough:
+                self._stopped = enough.stop
         elif verdicts.stop is None:
             await self._keeper.shorten(state.context, pending)
         return goes_on, await self._notes(verdicts)
 
     async def _run_turn(self) -> FinishReason | None:
-        """One request and its calls; None when the model wants to go on."""
+        """Make one request and answer its calls. Returns None if the run continues."""
         if self._budget.turns:
             goes_on, notes = await self._before_turn()
             await self._add_notes(notes)
@@ -270,48 +281,62 @@ class AgentLoop:
         size = self._keeper.size()
         await self._emit_event(TurnStarted(turn=self._budget.turns, context=size.share if size.is_known else None))
         try:
-            if not await self._run.guard(self._ask_model()):
+            is_whole = await self._run.guard(self._ask_model(size)) and await self._answer_turn()
+            if not is_whole:
                 return "interrupted"
+            if self._denials.are_enough:
+                return "refused"
+            if self._ending.stopped is not None:
+                return await self._stop(self._ending.stopped)
+            return await self._after_turn(self._model_call.latest)
         except LimitExceeded as enough:
             return await self._stop(enough.stop)
-        message = self._model_call.latest
-        self._call_context.equal.begin(message.calls)
-        answered = 0
-        for calls in _together(message.calls):
-            rest = message.calls[answered:]
-            answered += len(calls)
-            if not await self._run.guard(self._answer_calls(calls, rest)):
-                return "interrupted"
-        if self._denials.are_enough:
-            return "refused"
-        if self._ending.stopped is not None:
-            return await self._stop(self._ending.stopped)
-        return await self._after_turn(message)
 
-    async def _after_turn(self, message: AssistantMessage) -> FinishReason | None:
+    async def _answer_turn(self) -> bool:
+        """Answer the calls of the latest answer. Returns False if an interrupt arrived meanwhile.
+
+        Raises:
+            LimitExceeded: the run is out of time, and the active call has ended.
+        """
+        made = self._model_call.latest.message.calls
+        self._call_context.equal.begin(made)
+        self._took.clear()
+        answered = 0
+        for calls in _together(made):
+            rest = made[answered:]
+            answered += len(calls)
+            if not await self._run.guard(self._budget.within_time(self._answer_calls(calls, rest))):
+                return False
+        return True
+
+    async def _after_turn(self, reply: ModelReply) -> FinishReason | None:
         verdicts = await self._chain.after_turn(self._turn_state())
         notes = await self._notes(verdicts)
         await self._add_notes(notes)
         if verdicts.stop is not None:
             return await self._stop(verdicts.stop)
         if verdicts.compact is not None and not await self._run.guard(
-            self._keeper.compact(verdicts.compact.instructions)
+            self._budget.within_time(self._keeper.compact(verdicts.compact.instructions))
         ):
             return "interrupted"
-        if message.calls or notes:
+        more = self._unfinished().take(reply)
+        if more is not None and more.note:
+            await self._emit_event(Notice(level="warning", text=more.notice))
+            await self._add_notes(_prompt_parts(section(NOTE, more.note)))
+        if more is not None or notes:
             return None
-        if message.stop_reason == "length":
+        if reply.message.stop_reason == "length":
             return "length"
-        return await self._ending.reason(message, self._call_context, self._run.guard)
+        return await self._ending.reason(reply.message, self._call_context, self._run.guard)
 
-    async def _ask_model(self) -> None:
-        """Ask once, and once more where the conversation was too long for the model and could be compacted."""
+    async def _ask_model(self, size: ContextSize) -> None:
+        """Make a request. After a context-length error, compact the conversation and retry once."""
         try:
-            await self._model_call.ask()
+            await self._budget.within_time(self._model_call.ask(size))
         except ModelError as failure:
-            if not await self._keeper.recover(failure):
+            if not await self._budget.within_time(self._keeper.recover(failure)):
                 raise
-            await self._model_call.ask()
+            await self._budget.within_time(self._model_call.ask(self._keeper.size()))
 
     def _turn_state(self, pending: tuple[UserMessage, ...] = ()) -> TurnState:
         return TurnState(
@@ -319,33 +344,31 @@ class AgentLoop:
             context=self._keeper.size(pending),
             history=(*self._conversation.history, *pending),
             agent=self._agent.name,
+            seconds=self._took,
         )
 
     async def _notes(self, verdicts: Verdicts) -> PromptParts:
-        """Show the user what the middleware has to say; gives what the model is sent."""
+        """Show the middleware's messages to the user, and return those for the model."""
         if not verdicts.messages:
             return ()
         for message in verdicts.messages:
-            await self._notify("info", message.notice or message.text)
+            await self._emit_event(Notice(level="info", text=message.notice or message.text))
         return _prompt_parts(verdicts.note)
 
     async def _add_notes(self, notes: PromptParts) -> None:
         if notes:
             await self._emit_event(MessageAdded(message=self._agent.redactor.value(UserMessage(parts=notes))))
 
-    async def _notify(self, level: Literal["info", "warning"], text: str) -> None:
-        await self._emit_event(Notice(level=level, text=text))
-
     async def _stop(self, stop: StopRun) -> FinishReason:
-        await self._notify(stop.level, stop.notice)
+        await self._emit_event(Notice(level=stop.level, text=stop.notice))
         return stop.reason
 
     async def _answer_calls(self, calls: Sequence[ToolCall], rest: Sequence[ToolCall]) -> None:
-        """Answer calls at once, if there are several, and record their results in the order of the calls.
+        """Answer calls, concurrently if there are several, and record their results in call order.
 
         Args:
-            calls: those that are answered now.
-            rest: these and all that come after them.
+            calls: calls to answer now.
+            rest: these and all later calls of the answer.
         """
         from vibe_jupyter.agent.tool_call import answer_call  # noqa: PLC0415
 
@@ -389,13 +412,18 @@ class AgentLoop:
             await asyncio.to_thread(conversation.journal.close)
 
     async def _finish_run(self, reason: FinishReason, error: str) -> None:
-        """Close what is open; if the journal cannot take it, at least the conversation in memory stays valid."""
+        """Close open calls and emit `RunFinished`.
+
+        If the journal fails, at least the conversation in memory stays valid.
+        """
         try:
             await self._model_call.keep_partial(in_history=True)
         except JournalError as failure:
             reason, error = "error", str(failure)
         for call in open_calls(self._conversation.history):
-            for event in self._call_status().closing(call, self._call_context.tools):
+            for event in self._call_status().closing(
+                call, self._call_context.tools, is_time_up=self._budget.is_time_up
+            ):
                 try:
                     await self._emit_event(event)
                 except JournalError as failure:
@@ -422,6 +450,8 @@ class AgentLoop:
         """Write a durable event to disk before anyone acts on it, then show it."""
         if isinstance(event, ToolStarted | ToolFinished):
             self._call_status().note(event)
+        if isinstance(event, ToolFinished):
+            self._took[event.call_id] = event.seconds
         if isinstance(event, ApprovalRequested):
             self._progress.drop(event.call.id)
         kept = self._agent.redactor.event(event)
@@ -433,7 +463,7 @@ class AgentLoop:
 
 
 def _together(calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
-    """Calls of one answer, each alone, but for those of sub-agents in a row."""
+    """Group the calls of one answer: consecutive sub-agents together, every other call alone."""
     for is_task, group in itertools.groupby(calls, lambda call: call.name == TASK):
         if is_task:
             yield tuple(group)
@@ -442,7 +472,7 @@ def _together(calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
 
 
 def _redacted(sent: PromptParts, words: PromptParts) -> str:
-    """What to say of secrets in the user's own prompt; empty where there are none."""
+    """Return a notice about secrets in the user's own prompt, or '' if there are none."""
     texts = [
         (new.text, old.text)
         for new, old in zip(sent, words, strict=True)
@@ -462,6 +492,12 @@ def _new_delegation(run: Run, terms: RunTerms, work: "Work") -> "Delegation":
     from vibe_jupyter.agent.delegation import Delegation  # noqa: PLC0415
 
     return Delegation(run, terms, work)
+
+
+def _new_unfinished(model: str) -> "UnfinishedReplies":
+    from vibe_jupyter.agent.unfinished_replies import UnfinishedReplies  # noqa: PLC0415
+
+    return UnfinishedReplies(model)
 
 
 def _new_call_status() -> "CallStatus":

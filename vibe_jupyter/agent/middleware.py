@@ -1,92 +1,83 @@
-"""Middleware: what acts before and after each turn of a run, and what it can ask for.
+"""Middleware: hooks before and after each turn of a run.
 
-A middleware is a class on `Middleware`. It returns None for a run that goes on, or ends the run (`StopRun`), has the
-history compacted (`CompactHistory`), or adds a message (`AddMessage`). The first that stops or compacts wins; what
-others say before it is added all the same. Your own stand in ``~/.vibe/middleware/*.py`` (docs/context.md).
+A middleware is a subclass of `Middleware`. It returns None to let the run continue, ends it (`StopRun`), compacts the
+history (`CompactHistory`), or adds a message (`AddMessage`). The first one to stop or compact takes precedence;
+messages from earlier ones are added regardless. Custom middleware is loaded from ``~/.vibe/middleware/*.py``
+(docs/context.md).
 
-Those that come along are below: compaction, the warning before it, and the guard against loops. The limits of a run are
-in `limits`.
+The built-in ones are below: compaction, the warning before it, and the loop guard. The limits of a run are in `limits`.
 """
 
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
 from vibe_jupyter.agent.call_context import FAILED_AGAIN
 from vibe_jupyter.agent.context_size import ContextSize
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.protocol import AssistantMessage, FinishReason, Message, TextPart, ToolCall, ToolMessage, Usage
-
-NOTE: Final = "vibe_note"
-"""The tag around what a middleware says to the model: the user did not write it."""
+from vibe_jupyter.protocol import NOTE, AssistantMessage, FinishReason, Message, TextPart, ToolCall, ToolMessage, Usage
+from vibe_jupyter.safe_imports import without_working_folder
 
 
 class RunProgress(NamedTuple):
-    """How far a run is."""
+    """Usage of a run so far."""
 
-    turns: int
-    """Requests already made."""
+    turns: int  # requests already made
     usage: Usage
-    cost: float | None = None
-    """US dollars so far; None where the prices are not known."""
-    seconds: float = 0.0
-    """Since it began, without the time it waited for the user."""
+    cost: float | None = None  # US dollars so far; None if the prices are unknown
+    seconds: float = 0.0  # since it began, excluding time spent waiting for the user
 
 
 class TurnState(NamedTuple):
-    """What a middleware may look at."""
+    """Input of a middleware."""
 
     progress: RunProgress
-    context: ContextSize
-    """The next request."""
-    history: Sequence[Message]
-    """All messages that the next request has."""
-    agent: str
-    """Name of the profile."""
+    context: ContextSize  # size of the next request
+    history: Sequence[Message]  # all messages of the next request
+    agent: str  # name of the agent profile
+    seconds: Mapping[str, float] = MappingProxyType({})  # duration of each call of the latest answer, by call id
 
 
 class StopRun(NamedTuple):
-    """End the run before its next request."""
+    """Verdict that ends the run before its next request."""
 
     reason: FinishReason
-    notice: str
-    """One sentence for the user, with the next step."""
+    notice: str  # one sentence for the user, including the next step
     level: Literal["info", "warning"] = "warning"
 
 
 class CompactHistory(NamedTuple):
-    """Have the history summarised before the next request."""
+    """Verdict that has the history summarized before the next request."""
 
-    instructions: str = ""
-    """For the summary."""
+    instructions: str = ""  # for the summary
 
 
 class AddMessage(NamedTuple):
-    """Say something to the model before its next request. After the last turn the run goes on with it."""
+    """Verdict that adds a message to the model's next request. After the last turn, the run continues with it."""
 
     text: str
-    notice: str = ""
-    """What the user is shown of it; empty for the text itself."""
+    notice: str = ""  # shown to the user; '' to show `text`
 
 
 Verdict = StopRun | CompactHistory | AddMessage
 
 
 class Middleware:
-    """Acts around each turn; does nothing by itself. Lives as long as the conversation, on the engine's loop."""
+    """Base class of middleware; does nothing itself. Instances live as long as the conversation. Engine loop only."""
 
     def before_turn(self, state: TurnState) -> Verdict | None:
-        """A request is about to be made; None when it may."""
+        """Inspect the state before a request. Return None to let it proceed."""
         return None
 
     def after_turn(self, state: TurnState) -> Verdict | None:
-        """An answer came, and its calls were answered; None when the run may go on, or end."""
+        """Inspect the state after an answer and its calls. Return None to let the run continue or end."""
         return None
 
 
 class Verdicts(NamedTuple):
-    """What all of them want."""
+    """Combined verdicts of all middleware."""
 
     stop: StopRun | None = None
     compact: CompactHistory | None = None
@@ -94,31 +85,32 @@ class Verdicts(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What the model is sent; empty for nothing."""
+        """Messages for the model, or '' if there are none."""
         return "\n\n".join(section(NOTE, message.text) for message in self.messages)
 
 
 class MiddlewareChain:
-    """Asks one after the other. One that fails is left out of the rest of the run."""
+    """Ordered middleware of one run. A middleware that fails is skipped for the rest of the run."""
 
     def __init__(self, middleware: Iterable[Middleware], warn: Callable[[str], Awaitable[None]]) -> None:
         self._middleware = list(middleware)
         self._warn = warn
 
     async def before_turn(self, state: TurnState) -> Verdicts:
-        """Ask each what is to be done before a request."""
+        """Collect verdicts before a request."""
         return await self._ask_each("before_turn", state)
 
     async def after_turn(self, state: TurnState) -> Verdicts:
-        """Ask each what is to be done after a turn."""
+        """Collect verdicts after a turn."""
         return await self._ask_each("after_turn", state)
 
     async def _ask_each(self, when: Literal["before_turn", "after_turn"], state: TurnState) -> Verdicts:
         messages: list[AddMessage] = []
         nothing = getattr(Middleware, when)
+        # A copy, because `_leave_out` removes from the list during the loop.
         asked = [(one, getattr(one, when)) for one in self._middleware]
         for one, ask in asked:
-            if getattr(ask, "__func__", None) is nothing:
+            if getattr(ask, "__func__", None) is nothing:  # not overridden
                 continue
             try:
                 verdict: Verdict | None = ask(state)
@@ -145,7 +137,7 @@ class MiddlewareChain:
 
 
 def _problem_with(verdict: object) -> str:
-    """What is wrong with what foreign code returned; empty where nothing is."""
+    """Return what is wrong with the return value of custom middleware, or '' if it is valid."""
     match verdict:
         case None | AddMessage(text=str(), notice=str()) | CompactHistory(instructions=str()):
             return ""
@@ -158,54 +150,47 @@ def _problem_with(verdict: object) -> str:
             return f"{type(verdict).__name__}, which is no verdict"
 
 
-COMPACT_SHARE: Final = 0.85
-"""Of the window, from which the history is compacted."""
-DEFAULT_THRESHOLD: Final = 200_000
-"""Tokens from which it is compacted, whatever the window."""
-REGROWTH: Final = 0.10
-"""Share of the window that the history must have grown by since it was compacted, before it is compacted again."""
-WARNING_SHARE: Final = 0.5
-"""Of the tokens from which the history is compacted."""
+COMPACT_SHARE: Final = 0.85  # share of the context window from which the history is compacted
+DEFAULT_THRESHOLD: Final = 200_000  # tokens from which the history is compacted, whatever the context window
+REGROWTH: Final = 0.10  # share of the context window by which the history must grow before it is compacted again
+WARNING_SHARE: Final = 0.5  # share of the compaction threshold
 
-LOOP_WINDOW: Final = 24
-"""Latest calls among which equal ones are counted."""
-LOOP_NOTE: Final = 3
-"""Equal calls with an equal result after which the model is asked to go another way."""
-LOOP_STOP: Final = 6
-"""And after which the run ends."""
+LOOP_WINDOW: Final = 24  # latest calls among which equal ones are counted
+LOOP_NOTE: Final = 3  # equal calls with equal results after which the model is asked to try something else
+LOOP_STOP: Final = 6  # equal calls with equal results after which the run ends
+LOOP_SECONDS: Final = 1.0  # longer calls are waiting for something, which is no loop
+# Differences between equal results: memory addresses and durations
 _VARYING: Final = lazy_pattern(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? m?s\b")
-"""What differs between two equal results: addresses in memory, and times."""
 
 
 def compact_at(window: int, threshold: int) -> int:
-    """Tokens from which the history is compacted; 0 for never.
+    """Return the number of tokens from which the history is compacted, or 0 for never.
 
     Args:
-        window: of the model, in tokens.
-        threshold: what was set, in tokens; 0 for never.
+        window: context window of the model, in tokens.
+        threshold: threshold from the settings, in tokens; 0 for never.
     """
     return min(threshold, int(COMPACT_SHARE * window)) if threshold else 0
 
 
 class AutoCompact(Middleware):
-    """Has the history compacted once the next request is as large as the threshold; never at 0."""
+    """Middleware that has the history compacted once the next request reaches the threshold. Disabled at 0."""
 
     def __init__(self, threshold: int = DEFAULT_THRESHOLD) -> None:
-        self.threshold = threshold
-        """Tokens."""
+        self.threshold = threshold  # tokens
 
     def before_turn(self, state: TurnState) -> Verdict | None:
         context = state.context
         limit = compact_at(context.window, self.threshold)
         if not limit or context.tokens < limit:
             return None
-        # Where the prompt and the tools alone fill the window, a summary of the summary helps nobody.
+        # If the prompt and the tools alone fill the window, summarizing the summary doesn't help.
         has_grown = context.tokens - context.rewritten >= REGROWTH * context.window
         return CompactHistory() if not context.rewritten or has_grown else None
 
 
 class ContextWarning(Middleware):
-    """Says once that the context is filling; once more after it was compacted and fills again."""
+    """Middleware that warns once when the context window fills up, and again if it refills after compaction."""
 
     def __init__(self, threshold: int = DEFAULT_THRESHOLD) -> None:
         self.threshold = threshold
@@ -228,12 +213,15 @@ class ContextWarning(Middleware):
 
 
 class LoopGuard(Middleware):
-    """Tells the model when it makes the same call with the same result again and again, and then ends the run."""
+    """Middleware that detects repetition of the same call with the same result.
+
+    It first warns the model, and then ends the run. Calls are equal if they do the same. A call that waited, or whose
+    result has changed, makes progress.
+    """
 
     def __init__(self) -> None:
         self._seen: deque[_Made] = deque(maxlen=LOOP_WINDOW)
-        self._told: set[_Made] = set()
-        """Calls of which the model knows already."""
+        self._told: set[_Made] = set()  # calls that the model has been warned about
 
     def before_turn(self, state: TurnState) -> Verdict | None:
         if not state.progress.turns:  # a new run
@@ -242,8 +230,19 @@ class LoopGuard(Middleware):
         return None
 
     def after_turn(self, state: TurnState) -> Verdict | None:
-        made = [_Made(call.name, call.arguments, _comparable(result)) for call, result in latest_calls(state.history)]
-        self._seen.extend(made)
+        quick = [
+            (call, result)
+            for call, result in latest_calls(state.history)
+            if state.seconds.get(call.id, 0.0) < LOOP_SECONDS
+        ]
+        if not quick:
+            return None
+        with without_working_folder():
+            from vibe_jupyter.agent.equal_calls import deed_of  # noqa: PLC0415 - many runs call nothing
+        made = [_Made(call.name, deed_of(call), _comparable(result)) for call, result in quick]
+        for one in made:
+            self._forget_changed(one)
+            self._seen.append(one)
         counts = Counter(self._seen)
         worst = max(made, key=lambda one: counts[one], default=None)
         if worst is None or (times := counts[worst]) < LOOP_NOTE:
@@ -258,28 +257,35 @@ class LoopGuard(Middleware):
             return None
         self._told.add(worst)
         return AddMessage(
-            f"You have called {worst.name} {times} times with the same arguments and got the same result each time. "
-            "Calling it again will not change that: take another way, or report what you found.",
+            f"You have called {worst.name} {times} times in the same way and got the same result each time. "
+            "Calling it again will not change that: try something else, or report what you found. The run ends after "
+            f"{LOOP_STOP} such calls. If you are waiting for something, wait a few seconds inside the call.",
             f"The model repeats itself: {worst.name}, {times} times the same. It was asked to go another way.",
         )
 
+    def _forget_changed(self, made: "_Made") -> None:
+        """Forget earlier calls with a different result, because a changing result is progress."""
+        if any(one.deed == made.deed and one.name == made.name and one.result != made.result for one in self._seen):
+            kept = [one for one in self._seen if (one.name, one.deed) != (made.name, made.deed)]
+            self._seen = deque(kept, maxlen=LOOP_WINDOW)
+
 
 class _Made(NamedTuple):
-    """A call with its result."""
+    """A call and its result, in comparable form."""
 
     name: str
-    arguments: str
+    deed: str
     result: str
 
 
 def _comparable(result: ToolMessage) -> str:
     text = "\n".join(part.text for part in result.parts if isinstance(part, TextPart))
-    # The second equal failure is reported in one line.
+    # `FailedCalls` shortens repeated failures to their first line.
     return _VARYING.sub("", text.partition("\n")[0].removesuffix(FAILED_AGAIN) if result.is_error else text)
 
 
 def latest_calls(history: Sequence[Message]) -> list[tuple[ToolCall, ToolMessage]]:
-    """The calls of the last answer with their results; none where something else came after them."""
+    """Return the calls of the latest answer with their results. Returns [] if another message follows them."""
     results: dict[str, ToolMessage] = {}
     for message in reversed(history):
         if isinstance(message, ToolMessage):

@@ -1,25 +1,36 @@
-"""One call of the model: its answer as it streams in, and its way into the history.
+"""A request to the model: streaming its answer, and adding it to the history.
 
-A piece alone is shown in the same turn of the event loop. Where a fast server or a busy machine makes many pieces
-wait, they are judged together, which costs little more than one.
+A single chunk is shown in the same iteration of the event loop. If a fast server or a busy machine queues several
+chunks, they are redacted together, which costs little more than one.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.call_context import CallContext
-from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN
-from vibe_jupyter.agent.limits import Budget
-from vibe_jupyter.agent.middleware import StopRun
+from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN, LEAST_SHARE, ContextSize, usage_or_estimate
+from vibe_jupyter.agent.limits import Budget, LimitExceeded
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.errors import ModelError, ModelErrorKind
-from vibe_jupyter.llm.hosted_events import CountsSoFar, HostedCall, HostedCallRequest, HostedFile, HostedSession, Piece
-from vibe_jupyter.llm.request import ModelRequestTerms, RetryScheduled
+from vibe_jupyter.files.truncation import section
+from vibe_jupyter.llm.hosted_events import (
+    CountsSoFar,
+    HeldBack,
+    HostedCall,
+    HostedCallRequest,
+    HostedFile,
+    HostedSession,
+    Piece,
+)
+from vibe_jupyter.llm.request import AnswerLimits, ModelReply, ModelRequestTerms, RetryScheduled
 from vibe_jupyter.permissions.redaction import RedactedStream, Redactor
 from vibe_jupyter.protocol import (
+    NOTE,
     AssistantMessage,
     MessageAdded,
     Notice,
@@ -30,90 +41,101 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolCallDelta,
     Usage,
+    UserMessage,
 )
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
 
 if TYPE_CHECKING:
+    from vibe_jupyter.agent.answer_watch import AnswerWatch
     from vibe_jupyter.agent.hosted_tools import HostedTools
 
-ESTIMATE_STEP: Final = 4_000
-"""Characters of an answer after which its tokens are estimated again."""
-RE_ASKS: Final = 1
-"""How often a turn whose answer was damaged on its way is asked again."""
-ASKED_AGAIN: Final[Mapping[ModelErrorKind, str]] = {
-    "truncated": "Connection lost; retrying.",
-    "bad_json": "The answer was not valid JSON; retrying once.",
+ESTIMATE_STEP: Final = 4_000  # characters of an answer between two estimates of its tokens
+# Failures after which a request is retried, with the notice for the user each time
+ASKED_AGAIN: Final[Mapping[ModelErrorKind, tuple[str, ...]]] = {
+    "truncated": ("Connection lost; retrying.",),
+    "bad_json": ("The answer was not valid JSON; retrying once.",),
+    "provider": ("The server failed while it answered; retrying.", "The server failed again; retrying once more."),
+    "empty": (
+        "The model answered with nothing; asking again.",
+        "The model answered with nothing again; asking once more, with a hint.",
+    ),
 }
-"""The damages after which it is, and what you are shown."""
+NUDGED_AFTER: Final = 2  # consecutive empty answers
+# Sent with the last retry after empty answers. Not recorded.
+NUDGE: Final = (
+    "Your last answer was empty: it held neither text nor a tool call outside of your thoughts. Go on with the task: "
+    "call a tool, or say in plain text what you found."
+)
 
 
 class StreamingAnswer:
-    """One answer at a time. Engine loop only."""
+    """Text and usage of the answer that is streaming in. Engine loop only."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._text: list[str] = []
-        self._used = Usage()
-        """By the server's latest word; most servers say nothing before the end."""
-        self._characters = 0
-        """Of the answer so far, thoughts and calls included."""
-        self._estimated = 0
-        """Characters at the latest estimate."""
+        self._used = Usage()  # latest counts from the server; most send none before the end
+        self._characters = 0  # of the answer so far, including reasoning and calls
+        self._held = 0  # further characters that were received but not shown yet
+        self._estimated = 0  # characters at the latest estimate
 
     def add_text(self, piece: str) -> None:
-        """A piece of what the user reads.
+        """Add a chunk of the visible text.
 
         Raises:
-            LimitExceeded: as `count`.
+            LimitExceeded: see `count`.
         """
         self._text.append(piece)
         self.add_unshown(piece)
 
     def add_unshown(self, piece: str) -> None:
-        """A piece of a thought or a call. Where the server does not count, the answer is estimated.
+        """Add a chunk of reasoning or of a call. If the server sends no counts, the usage is estimated.
 
         Raises:
-            LimitExceeded: as `count`.
+            LimitExceeded: see `count`.
         """
         self._characters += len(piece)
-        if self._characters - self._estimated >= ESTIMATE_STEP and self._used == Usage():
-            self._estimated = self._characters
-            used = Usage(completion_tokens=self._characters // CHARACTERS_PER_TOKEN)
+        self._held = max(0, self._held - len(piece))
+        self._estimate()
+
+    def hold(self, characters: int) -> None:
+        """Set the number of characters that were received but are not shown yet.
+
+        Raises:
+            LimitExceeded: see `count`.
+        """
+        self._held = characters
+        self._estimate()
+
+    def _estimate(self) -> None:
+        came = self._characters + self._held
+        if came - self._estimated < ESTIMATE_STEP:
+            return
+        tokens = came // CHARACTERS_PER_TOKEN
+        if self._used.completion_tokens < LEAST_SHARE * tokens:
+            self._estimated = came
+            used = self._used.model_copy(update={"completion_tokens": tokens})
             if (stop := self._budget.stop_aside(used)) is not None:
                 raise LimitExceeded(stop)
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the time of the run is up; None where it has no limit."""
-        return self._budget.seconds_left
-
-    def check_limits(self) -> None:
-        """Look whether the run may go on.
-
-        Raises:
-            LimitExceeded: it may not.
-        """
-        if (stop := self._budget.stop_aside(self._used)) is not None:
-            raise LimitExceeded(stop)
-
     def count(self, used: Usage) -> None:
-        """The server says what the answer has used so far.
+        """Set the usage of the answer so far, as reported by the server.
 
         Raises:
-            LimitExceeded: it is as much as the run may use.
+            LimitExceeded: the run reached one of its limits.
         """
         self._used = used
         if (stop := self._budget.stop_aside(used)) is not None:
             raise LimitExceeded(stop)
 
-    def complete(self, used: Usage | None) -> None:
-        """It came to its end; None where the server sent no counts then."""
+    def complete(self, used: Usage) -> None:
+        """Count an answer that is complete."""
         self._budget.add(used)
         self._clear_pieces()
 
     def broken_off(self) -> str:
-        """It did not; what it used is counted all the same. Returns what it said."""
+        """Count the usage of an incomplete answer, and return its text."""
         self._budget.add(self._used)
         text = "".join(self._text)
         self._clear_pieces()
@@ -122,11 +144,11 @@ class StreamingAnswer:
     def _clear_pieces(self) -> None:
         self._text.clear()
         self._used = Usage()
-        self._characters = self._estimated = 0
+        self._characters = self._held = self._estimated = 0
 
 
 class ModelCall:
-    """The requests of one run."""
+    """Requests of one run."""
 
     def __init__(
         self,
@@ -142,57 +164,54 @@ class ModelCall:
         self._run = run
         self._call_context = call_context
         self._incoming = incoming
-        self.latest = AssistantMessage.model_construct(parts=(), stop_reason="other")
-        """The last whole answer as the model gave it: its calls run so, though the history keeps them redacted."""
+        # Latest complete answer as sent by the model. Its calls run with these arguments, although the history is
+        # redacted.
+        self.latest = ModelReply(AssistantMessage.model_construct(parts=(), stop_reason="other"), "final")
         self._text = AnswerText(agent.redactor, lambda text: run.emit(TextDelta(text)))
         self._system = SystemMessage.model_construct(text=agent.instructions)
-        self._hosted: HostedTools | None = None
-        """None until the server does something by itself."""
-        self._server_acted = False
-        """Whether it did so in the latest answer: that is then not asked for a second time."""
+        self._hosted: HostedTools | None = None  # None until the server runs a tool itself
+        self._server_acted = False  # True if it did so in the latest answer, which is then not retried
 
-    async def ask(self) -> None:
-        """Get one complete answer into the history; an answer that was damaged is asked for once more.
+    @cached_property
+    def _watch(self) -> "AnswerWatch":
+        from vibe_jupyter.agent.answer_watch import AnswerWatch  # noqa: PLC0415 - once a request is on its way
+
+        return AnswerWatch(self._run.emit)
+
+    async def ask(self, size: ContextSize) -> None:
+        """Add one complete answer to the history. Damaged, failed and empty ones are retried (`ASKED_AGAIN`).
+
+        Args:
+            size: size of the request.
 
         Raises:
-            ModelError: there is none.
-            LimitExceeded: a limit was passed while it came.
+            ModelError: there is no complete answer.
+            LimitExceeded: a limit was exceeded while it streamed in.
         """
-        if self._incoming.seconds_left is None:
-            await self._ask()
-            return
-        asking = asyncio.ensure_future(self._ask())
-        try:
-            while not asking.done():
-                await asyncio.wait([asking], timeout=self._incoming.seconds_left)
-                if not asking.done():
-                    self._incoming.check_limits()  # the user may have been waited for meanwhile
-        finally:
-            if not asking.done():
-                asking.cancel()
-                await asyncio.wait([asking])
-        asking.result()
-
-    async def _ask(self) -> None:
-        for attempt in range(RE_ASKS + 1):
+        failures: Counter[ModelErrorKind] = Counter()
+        while True:
             try:
-                message = await self._stream_answer()
+                reply = await self._stream_answer(NUDGE if failures["empty"] >= NUDGED_AFTER else "")
             except ModelError as failure:
                 await self.keep_partial(in_history=False)
-                # Nothing is asked again after an effect: it would happen twice.
-                notice = ASKED_AGAIN.get(failure.kind)
-                if notice is None or attempt == RE_ASKS or self._server_acted:
+                # After a side effect on the server there is no retry: the effect would happen twice.
+                notices = () if self._server_acted or not failure.passing else ASKED_AGAIN.get(failure.kind, ())
+                if failures[failure.kind] >= len(notices):
                     raise
+                notice = notices[failures[failure.kind]]
+                failures[failure.kind] += 1
                 await self._call_context.emit(Notice(level="warning", text=notice))
                 continue
-            self._incoming.complete(message.usage)
-            self.latest = message
+            used = usage_or_estimate(reply.message.usage, size, reply.message)
+            self._incoming.complete(used)
+            self.latest = reply
             self._text.end()
-            await self._call_context.emit(MessageAdded(message=message))
+            # Includes the estimate, so that the usage of the run is known even if the kernel dies.
+            await self._call_context.emit(MessageAdded(message=reply.message.model_copy(update={"usage": used})))
             return
 
     async def keep_partial(self, *, in_history: bool) -> None:
-        """Keep the text of an answer that did not come to its end, marked."""
+        """Record the text of an incomplete answer, marked as interrupted."""
         text = self._incoming.broken_off()
         self._text.end()
         if text.strip():
@@ -201,32 +220,44 @@ class ModelCall:
             )
             await self._call_context.emit(MessageAdded(message=message, in_history=in_history))
 
-    async def _stream_answer(self) -> AssistantMessage:
+    async def _stream_answer(self, nudge: str = "") -> ModelReply:
+        tools = tuple(self._agent.tools.specs())
+
+        def on_sent(limits: AnswerLimits) -> None:
+            self._run.emit(RequestSent())
+            self._watch.sent(limits)
+
+        def on_begun(limits: AnswerLimits) -> None:
+            self._watch.headers_came(limits)
+
         request = ModelRequestTerms(
             model=self._agent.model,
-            messages=(self._system, *self._conversation.history),
-            tools=tuple(self._agent.tools.specs()),
+            messages=(self._system, *self._conversation.history, *_nudges(nudge)),
+            tools=tools,
             stream=self._agent.stream,
             server_session=self._conversation.server_sessions.get(self._agent.model.server.api_base, ""),
-            on_sent=lambda: self._run.emit(RequestSent()),
+            on_sent=on_sent,
+            on_begun=on_begun,
         )
         self._server_acted = False
         async with aclosing(self._agent.client.answer(request)) as items:
             try:
                 async for item in items:
-                    if isinstance(item, AssistantMessage):
+                    if isinstance(item, ModelReply):
                         if self._hosted is not None:
                             await self._hosted.end()
                         return item
                     await self._take_piece(item)
             finally:
+                self._watch.stop()
                 if self._hosted is not None:
                     await self._hosted.stop()
         raise ModelError("The model server sent no answer. Try again.", kind="empty")
 
     async def _take_piece(self, item: Piece | RetryScheduled) -> None:
-        if not isinstance(item, TextDelta | CountsSoFar):
+        if not isinstance(item, TextDelta | CountsSoFar | HeldBack):
             self._text.end()
+        self._watch.piece_came()
         match item:
             case TextDelta():
                 self._text.add(item.text)
@@ -237,9 +268,12 @@ class ModelCall:
             case ToolCallDelta():
                 self._incoming.add_unshown(item.arguments)
                 self._run.emit(item)
+            case HeldBack():
+                self._incoming.hold(item.characters)
             case CountsSoFar():
                 self._incoming.count(item.usage)
             case RetryScheduled():
+                self._watch.stop()
                 self._run.emit(Notice(level="info", text=item.sentence, wait=item.counted))
             case HostedSession():
                 self._conversation.server_sessions[self._agent.model.server.api_base] = item.id
@@ -257,31 +291,27 @@ class ModelCall:
         return self._hosted
 
 
-class LimitExceeded(Exception):
-    """The answer that is coming in has used up what the run may use."""
-
-    def __init__(self, stop: StopRun) -> None:
-        super().__init__(stop.notice)
-        self.stop = stop
+def _nudges(text: str) -> tuple[UserMessage, ...]:
+    return (UserMessage(parts=(TextPart(text=section(NOTE, text)),)),) if text else ()
 
 
 class AnswerText:
-    """One text after another. Engine loop only."""
+    """Redacted text output of one answer after another. Engine loop only."""
 
     def __init__(self, redactor: Redactor, show: Callable[[str], None]) -> None:
         self._stream = RedactedStream(redactor)
         self._show = show
-        self._pieces: list[str] = []
-        """What came in this turn of the event loop."""
+        self._pieces: list[str] = []  # chunks received in this iteration of the event loop
 
     def add(self, piece: str) -> None:
-        """Show what may be shown once this piece has come, before the event loop waits for anything."""
+        """Add a chunk, and show what can be shown before the event loop next waits for anything."""
         if not self._pieces:
+            # Runs in the next iteration, after all chunks that are available now, and before any wait for I/O.
             asyncio.get_running_loop().call_soon(self._pass_on)
         self._pieces.append(piece)
 
     def end(self) -> None:
-        """Show what was held back: nothing more comes of this text, or something else comes between."""
+        """Show the buffered rest, because the text is complete or something else follows."""
         self._pass_on()
         if text := self._stream.end():
             self._show(text)

@@ -1,4 +1,4 @@
-"""Checks what the agent's thread needs of the process: threads and sockets of Python's own, and room for files."""
+"""Checks of the process for the engine thread: Python's own threads and sockets, and enough file descriptors."""
 
 import os
 import sys
@@ -7,20 +7,20 @@ from typing import Any, Final
 
 from vibe_jupyter.errors import NotebookError, open_files_named
 
+# Libraries that monkey-patch modules of Python: name, module, and its function that reports whether it patched one
 _PATCHERS: Final = (
     ("gevent", "gevent.monkey", "is_module_patched"),
     ("eventlet", "eventlet.patcher", "is_monkey_patched"),
 )
-"""Libraries that replace modules of Python: name, module, and its function that tells of one."""
 _NEEDED: Final = ("thread", "select", "socket")
-LEAST_OPEN: Final = 8
-"""Files that the loop, one connection and one command need open."""
+LEAST_OPEN: Final = 8  # file descriptors for the loop, one connection and one command
 
 
 def check_own_threads() -> None:
-    """
+    """Check that no library has replaced Python's threads and sockets.
+
     Raises:
-        NotebookError: a library has replaced them; names it.
+        NotebookError: a library has. The message names it.
     """
     for name, module, tells in _PATCHERS:
         loaded: Any = sys.modules.get(module)
@@ -34,9 +34,10 @@ def check_own_threads() -> None:
 
 
 def check_open_files() -> None:
-    """
+    """Check that the process can open as many files as the agent needs.
+
     Raises:
-        NotebookError: the process has no room for the files that the agent opens.
+        NotebookError: it can't.
     """
     with open_files_named(), ExitStack() as held:
         for _ in range(LEAST_OPEN):

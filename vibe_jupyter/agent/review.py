@@ -1,8 +1,8 @@
-"""Several changes of one answer, asked at once instead of one after another.
+"""Approval of several changes of one answer at once, instead of one after another.
 
-Each has a decision of its own, which holds when its turn comes if it would then still do exactly what was shown; else
-it is asked again, alone. So changes stand together only where none depends on another: the first that touches what an
-earlier one touches, or cannot be done yet, waits for its turn.
+Each change has its own decision. It takes effect at the change's turn, provided that the call would still do exactly
+what was shown; otherwise the user is asked again, for that call alone. Only independent changes are therefore grouped:
+the first one that accesses a resource of an earlier one, or that can't be done yet, waits for its turn.
 """
 
 import asyncio
@@ -24,8 +24,7 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Approve, Ask, Review, ToolCall
 from vibe_jupyter.tools.contract import PrecheckedTool
 
-_NEW: Hashable = ("cell", "new")
-"""What several changes may touch: each makes a cell of its own."""
+_NEW: Hashable = ("cell", "new")  # never a conflict: each of several calls can create a new cell
 
 
 class _Change(NamedTuple):
@@ -35,15 +34,15 @@ class _Change(NamedTuple):
 
 
 async def review_changes(calls: Sequence[ToolCall], call_context: CallContext) -> None:
-    """Ask for the changes that these calls begin with, if there are several to ask for.
+    """Ask for the changes that these calls start with, if there are several to ask for.
 
     Args:
-        calls: the calls of an answer that have no result yet.
-        call_context: of the run.
+        calls: calls of an answer that have no result yet.
+        call_context: context of the run.
 
     Raises:
-        JournalError: a question could not be recorded.
-        asyncio.CancelledError: the run was interrupted; nothing is allowed.
+        JournalError: a request can't be recorded.
+        asyncio.CancelledError: the run was interrupted. Nothing is allowed.
     """
     if len(calls) < 2 or calls[0].id in call_context.equal.reviewed:
         return
@@ -65,7 +64,7 @@ async def review_changes(calls: Sequence[ToolCall], call_context: CallContext) -
 
 
 async def _changes_to_ask(calls: Sequence[ToolCall], call_context: CallContext) -> list[_Change]:
-    """Those that need approval among the first changes in a row, none of which depends on another."""
+    """Return those changes in the leading run of independent changes that need approval."""
     found: list[_Change] = []
     touched: set[Hashable] = set()
     for call in calls:
@@ -80,16 +79,19 @@ async def _changes_to_ask(calls: Sequence[ToolCall], call_context: CallContext) 
         decision = decide_call(prepared, call_context)
         if not isinstance(decision, Ask) or any(one.prepared.digest == prepared.digest for one in found):
             continue
+        if call_context.equal.said(prepared.sent, prepared.digest) is not None:
+            continue  # decided before, with an equal call of this answer
         if not await _can_be_done(prepared):
             break
         card = await make_card(prepared, decision, call_context)
+        # High-risk changes are asked for alone, at their turn.
         if card.risk != "high":
             found.append(_Change(prepared, decision, card))
     return found
 
 
 def _changed(prepared: PreparedCall) -> set[Hashable]:
-    """Which cells and files it changes; empty for a call that is no change."""
+    """Return the cells and files that a call accesses, or an empty set if it changes none."""
     if not any(one.kind in ("cell", "path") and one.access == "write" for one in prepared.touched):
         return set()
     places = {one: str(place.path) for one, place in prepared.places.items()}
@@ -106,7 +108,7 @@ async def _can_be_done(prepared: PreparedCall) -> bool:
 
 
 async def _ask_for(change: _Change, review: Review, call_context: CallContext) -> None:
-    """Ask for one of them, and keep what was said for its turn."""
+    """Ask for one of the changes, and store the decision for its turn."""
     prepared, ask, card = change
     approved: PreparedCall | RefusedCall = prepared
 
@@ -118,7 +120,7 @@ async def _ask_for(change: _Change, review: Review, call_context: CallContext) -
     waiting = PendingApproval(card._replace(review=review), call_context.approvals, call_context.emit)
     command = await waiting.ask(apply_edits)
     if isinstance(approved, RefusedCall):
-        return  # as it was edited it is none: its turn says why
+        return  # the edited call was refused: its turn will report why
     call_context.equal.keep(prepared.sent, prepared.digest, Decided(command, waiting.approval()))
     if isinstance(command, Approve):
         remember_grant(approved, ask, command, call_context)

@@ -1,4 +1,4 @@
-"""One run of the agent: events come out of it, commands go in, and what waits for the user is kept here."""
+"""A run of the agent: its event stream, its commands, and the requests that wait for the user."""
 
 import asyncio
 import secrets
@@ -18,52 +18,47 @@ from vibe_jupyter.protocol import (
     ToolProgress,
 )
 
-Work = Callable[["Run"], Awaitable[None]]
-"""What a run does: emits events through the run, the last one a `RunFinished`."""
+Work = Callable[["Run"], Awaitable[None]]  # Body of a run. Emits events through the run, the last one a `RunFinished`.
 
-ID_BITS = 128
-"""Random bits of an id that a decision names, so that nobody can guess one."""
+ID_BITS = 128  # random bits of the id that a decision refers to, which must not be guessable
 
+# Who ended a wait without an answer: an interrupt, or the server that had asked
 ClosedBy = Literal["interrupt", "server"]
-"""Who ended the waiting for an answer, where none came: an interrupt, or the server that had asked."""
 
 C = TypeVar("C")
 
 
 class Run:
-    """Iterate it to make it go: it starts with the first event asked for and has ended when the iteration has.
+    """A single run. It starts with the first event that is requested, and has ended when the iteration has.
 
-    Closing the iteration early interrupts the run and waits for its end, so nothing of it writes later.
+    Closing the iterator early interrupts the run and waits for its end, so that it can't write anything later.
     """
 
     def __init__(self, work: Work) -> None:
         self.id = secrets.token_hex(8)
         self.approvals = PendingRequests[Approve | Reject]()
         self.questions = PendingRequests[Answer]()
-        self.interrupted = False
-        """Whether someone asked for the end."""
-        self.waits = WaitClock()
-        """Time in which the user was waited for."""
+        self.interrupted = False  # True once an interrupt was requested
+        self.waits = WaitClock()  # time spent waiting for the user
         self._work = work
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
-        """None where the work has ended."""
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()  # None marks the end
         self._loop: asyncio.AbstractEventLoop | None = None
         self._step: asyncio.Task[None] | None = None
 
     @property
     def waited(self) -> float:
-        """Seconds in which the user was waited for."""
+        """Seconds spent waiting for the user."""
         return self.waits.seconds
 
     def waited_in(self, call_id: str) -> float:
-        """Return the seconds in which one call waited for the user."""
+        """Return the seconds that one call waited for the user."""
         return self.waits.seconds_of(call_id)
 
     def send(self, command: Command, *, by: DecidedBy = "code") -> None:
-        """Hand over a decision; callable from any thread, returns at once.
+        """Send a command. Thread-safe; returns at once.
 
         Args:
-            command: the decision.
+            command: the command, such as a decision.
             by: ``person`` only from a front end that saw the click or the typed text arrive. The journal records it.
         """
         if isinstance(command, Interrupt):
@@ -73,17 +68,17 @@ class Run:
         self._loop.call_soon_threadsafe(self._take_command, command, by)
 
     def emit(self, event: Event) -> None:
-        """Hand out an event. Engine loop only."""
+        """Emit an event. Engine loop only."""
         self.waits.take(event)
         self._events.put_nowait(event)
 
     def show(self, progress: ToolProgress) -> None:
-        """Hand out progress of a tool; callable from any thread."""
+        """Emit progress of a tool. Thread-safe."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.emit, progress)
 
     async def guard(self, step: Coroutine[Any, Any, None]) -> bool:
-        """Do a step that an interrupt may end; False when it did."""
+        """Run a step that an interrupt cancels. Returns False if one arrived."""
         task = self._step = asyncio.ensure_future(step)
         if self.interrupted:
             task.cancel()
@@ -91,14 +86,14 @@ class Run:
             await asyncio.wait([task])
         finally:
             self._step = None
-            task.cancel()  # only when this wait itself was cancelled; a task that is done does not notice
+            task.cancel()  # in case this wait itself was cancelled; no effect on a finished task
         if task.cancelled():
             return False
         task.result()
         return not self.interrupted
 
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
-        """Yield every event; the last one is `RunFinished`."""
+        """Yield all events, the last of which is `RunFinished`."""
         self._loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._work(self))
         task.add_done_callback(lambda _: self._events.put_nowait(None))
@@ -127,23 +122,22 @@ class Run:
 
 
 class PendingRequest(Generic[C]):
-    """One thing that nobody has answered yet."""
+    """A pending question or approval."""
 
     def __init__(self, id: str, answer: "asyncio.Future[C]") -> None:
         self.id = id
         self.answer = answer
-        self.by: DecidedBy | ClosedBy = "code"
-        """Where the answer came from; means nothing before it came."""
+        self.by: DecidedBy | ClosedBy = "code"  # source of the answer; meaningless before it arrived
 
 
 class PendingRequests(Generic[C]):
-    """Matches each answer to the one thing it was shown for; the first answer wins, later ones are ignored."""
+    """Registry that matches each answer to the request it was shown for. Only the first answer counts."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, PendingRequest[C]] = {}
 
     def open(self) -> PendingRequest[C]:
-        """Make an id that was never used and a future for its answer. Engine loop only."""
+        """Create a request with a unique id and a future for its answer. Engine loop only."""
         waiting: PendingRequest[C] = PendingRequest(
             secrets.token_hex(ID_BITS // 8), asyncio.get_running_loop().create_future()
         )
@@ -151,14 +145,14 @@ class PendingRequests(Generic[C]):
         return waiting
 
     def deliver(self, waiting_id: str, answer: C, *, by: DecidedBy | ClosedBy) -> None:
-        """Take an answer from the front end; one to something unknown or answered does nothing."""
+        """Answer a request. Has no effect if the request is unknown or already answered."""
         waiting = self._take_out(waiting_id)
         if waiting is not None and not waiting.answer.done():
             waiting.by = by
             waiting.answer.set_result(answer)
 
     def close(self, waiting: PendingRequest[C]) -> None:
-        """Nobody waits for it any more."""
+        """Remove a request that is no longer waited for."""
         self._take_out(waiting.id)
 
     def _take_out(self, waiting_id: str) -> PendingRequest[C] | None:

@@ -1,4 +1,4 @@
-"""How the user's hooks end a run, or keep it from ending."""
+"""End of a run as decided by the user's hooks, which may also make it continue."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -9,23 +9,21 @@ from vibe_jupyter.protocol import AssistantMessage, FinishReason
 
 
 class HookedEnding:
-    """What hooks said of one run so far."""
+    """Decisions of hooks on the end of one run."""
 
     def __init__(self, agent: str, *, is_main: bool) -> None:
         """
         Args:
-            agent: the agent that runs.
+            agent: name of the agent that runs.
             is_main: False for a sub-agent.
         """
         self.agent = agent
         self.is_main = is_main
-        self.retried = 0
-        """Times that hooks have sent the agent on."""
-        self.stopped: StopRun | None = None
-        """Set once a hook wants the run to end."""
+        self.retried = 0  # number of times that hooks made the agent continue
+        self.stopped: StopRun | None = None  # set once a hook ends the run
 
     def stop(self, why: str) -> None:
-        """End the run after the calls of the present answer, with a text for the user."""
+        """End the run after the calls of the current answer, with a text for the user."""
         self.stopped = StopRun(reason="refused", notice=why)
 
     async def reason(
@@ -34,12 +32,12 @@ class HookedEnding:
         call_context: CallContext,
         guard: Callable[[Coroutine[Any, Any, None]], Awaitable[bool]],
     ) -> FinishReason | None:
-        """Return why the run ends after a last answer; None when a hook sends the agent on.
+        """Return why the run ends after a final answer, or None if a hook makes the agent continue.
 
         Args:
             message: the answer.
-            call_context: of the run.
-            guard: runs what an interrupt cancels; gives False where one came.
+            call_context: context of the run.
+            guard: runs a step that an interrupt cancels, and returns False if one arrived.
         """
         if call_context.permissions.hooks is None:
             return "stop"

@@ -1,4 +1,8 @@
-"""Old results and pictures are sent in a line each once the context is filling: one rewrite, then append-only again."""
+"""Replace old tool results and images with one-line stubs when the context window fills up.
+
+The history is rewritten once, then it is append-only again: a rewrite invalidates the server's prompt cache from the
+first edited message on (see `WORTH`).
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,41 +10,33 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vibe_jupyter.agent.context_size import count_message
-from vibe_jupyter.agent.middleware import NOTE
 from vibe_jupyter.files.truncation import brief_text, cut_line
-from vibe_jupyter.protocol import HistoryEdit, ImagePart, Message, TextPart, ToolMessage, UserMessage
+from vibe_jupyter.protocol import HistoryEdit, ImagePart, Message, TextPart, ToolMessage, UserMessage, is_prompt
 
-WORTH: Final = 0.05
-"""Share of the window that a rewrite must free: the server's cache of what follows is lost by it."""
-PICTURE_PROMPTS: Final = 2
-"""Latest prompts whose pictures stay."""
-RESULT_PROMPTS: Final = 3
-"""Latest prompts whose results stay."""
-SHORT_RESULT: Final = 1_000
-"""Characters of a result that stays whole."""
-_LABEL: Final = 120
-"""Characters of what stands for a picture."""
-SUMMARY_TAG: Final = "conversation_summary"
+WORTH: Final = 0.05  # share of the context window that a rewrite must free to pay for the lost prompt cache
+PICTURE_PROMPTS: Final = 2  # images of the latest prompts are preserved
+RESULT_PROMPTS: Final = 3  # results of the latest prompts are preserved
+SHORT_RESULT: Final = 1_000  # characters; shorter results are left unchanged
+_LABEL: Final = 120  # characters of an image's stub
 
 
 class Shortening(NamedTuple):
-    """What a rewrite would do."""
+    """A planned rewrite of the history."""
 
     edits: tuple[HistoryEdit, ...] = ()
     results: int = 0
     pictures: int = 0
-    freed: int = 0
-    """Tokens, about."""
+    freed: int = 0  # estimated tokens
 
 
 def plan_shortening(history: Sequence[Message], folder: Path | None, *, pending: int, sees_images: bool) -> Shortening:
-    """What would be sent in a line each.
+    """Plan which messages to replace with stubs.
 
     Args:
         history: all messages.
-        folder: where whole results are kept; None where they are not.
-        pending: prompts that come after these messages and are not among them yet.
-        sees_images: whether pictures are sent at all.
+        folder: directory with full results, or None if they aren't stored.
+        pending: number of prompts that follow these messages but aren't among them yet.
+        sees_images: whether the model receives images.
     """
     pictures_before = _place_of_prompt(history, PICTURE_PROMPTS - pending)
     results_before = _place_of_prompt(history, RESULT_PROMPTS - pending)
@@ -51,7 +47,7 @@ def plan_shortening(history: Sequence[Message], folder: Path | None, *, pending:
             continue
         short: UserMessage | ToolMessage = message
         if place < pictures_before and sees_images:
-            short = without_pictures(message)  # before the text that says what they show is shortened
+            short = without_pictures(message)  # before shortening the text, which describes the images
             pictures += sum(isinstance(part, ImagePart) for part in message.parts)
         if place < results_before and isinstance(short, ToolMessage):
             brief = _without_text(short, folder)
@@ -63,19 +59,8 @@ def plan_shortening(history: Sequence[Message], folder: Path | None, *, pending:
     return Shortening(tuple(edits), results, pictures, freed)
 
 
-def is_prompt(message: Message) -> bool:
-    """Whether the user wrote it, and not a middleware or a compaction."""
-    return isinstance(message, UserMessage) and not prompt_text(message).startswith((f"<{NOTE}>", f"<{SUMMARY_TAG}>"))
-
-
-def prompt_text(message: UserMessage) -> str:
-    """The user's own words: what goes with them stands before them."""
-    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-    return texts[-1] if texts else ""
-
-
 def without_pictures(message: UserMessage | ToolMessage) -> UserMessage | ToolMessage:
-    """The message with a line in the place of each picture; itself where it has none."""
+    """Replace each image with a one-line label. Returns the same object if there are none."""
     if not any(isinstance(part, ImagePart) for part in message.parts):
         return message
     text = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
@@ -91,7 +76,7 @@ def without_pictures(message: UserMessage | ToolMessage) -> UserMessage | ToolMe
 
 
 def _label(text: str, number: int, message: UserMessage | ToolMessage) -> str:
-    """What the text beside a picture says of it."""
+    """Return the description of an image from the text next to it."""
     found = re.search(rf"(?:(?P<chart>[^\n]*)\n)?\[image/[^\]\n]*; image {number}\b(?P<cell>[^\]\n]*)\]", text)
     said = ", ".join(filter(None, map(str.strip, found.groups(default="")))) if found is not None else ""
     return cut_line(said, _LABEL) or (
@@ -100,7 +85,7 @@ def _label(text: str, number: int, message: UserMessage | ToolMessage) -> str:
 
 
 def _without_text(message: ToolMessage, folder: Path | None) -> ToolMessage:
-    """The result with the first line of each long text, and where the rest is."""
+    """Replace each long text with its first line and a reference to the rest."""
     again = f"{message.name} gets it again"
     parts = tuple(
         TextPart(text=brief_text(part.text, folder, again=again))
@@ -112,7 +97,7 @@ def _without_text(message: ToolMessage, folder: Path | None) -> ToolMessage:
 
 
 def _place_of_prompt(history: Sequence[Message], latest: int) -> int:
-    """Where the prompt stands that is the last but `latest` - 1; 0 where there are not as many."""
+    """Return the index of the `latest`-to-last prompt, or 0 if there are fewer."""
     if latest <= 0:
         return len(history)
     places = [place for place, message in enumerate(history) if is_prompt(message)]

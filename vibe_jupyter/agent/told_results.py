@@ -1,7 +1,7 @@
-"""What the model hears of a call, and what is recorded of it, where no value of the user's data may be sent.
+"""Results for the model, and events for the journal, if no values of the user's data may be sent.
 
-A tool is believed only if it says itself that its results hold none (`ToldWithoutValues`). Of every other one, an MCP
-server's or the user's own too, the model hears how much there was.
+A tool is trusted only if it declares that its results contain no values (`ToldWithoutValues`). For any other tool,
+including those of MCP servers and the user's own, the model only learns the size of the result.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ E = TypeVar("E", bound=Event)
 
 
 def told_result(tool: Tool[Any], paths: Iterable[Path], result: ToolResult) -> ToolResult:
-    """The result as the model may have it.
+    """Return the result as the model may see it.
 
     Args:
-        tool: which one.
-        paths: of the files it touched, every link followed.
-        result: what it gave.
+        tool: the tool that was called.
+        paths: files that it accessed, with all links followed.
+        result: result of the tool.
     """
     when, touched = told_without_values(tool), list(paths)
     if when == "always" or (when == "of code files" and touched and all(map(is_code_file, touched))):
@@ -30,7 +30,7 @@ def told_result(tool: Tool[Any], paths: Iterable[Path], result: ToolResult) -> T
 
 
 def withheld_result(result: ToolResult) -> ToolResult:
-    """The same for the user; of what the model gets, the size alone."""
+    """Replace the model's part of a result with its size. The user's part is unchanged."""
     texts = [part.text for part in result.parts if isinstance(part, TextPart)]
     images = len(result.parts) - len(texts)
     lines, characters = sum(len(text.splitlines()) for text in texts), sum(map(len, texts))
@@ -40,7 +40,7 @@ def withheld_result(result: ToolResult) -> ToolResult:
 
 
 def recorded(event: E) -> E:
-    """The event as it is kept where no value may be sent: without what only the user was shown."""
+    """Return the event to record if no values may be sent: without content that only the user was shown."""
     match event:
         case ToolFinished():
             return event.model_copy(update={"summary": "", "display": {}, "details": {}})
@@ -53,5 +53,5 @@ def recorded(event: E) -> E:
 
 
 def _without_diff(preview: Preview) -> Preview:
-    """A diff shows lines of the file that was there."""
+    """Remove the text of a diff, which contains lines of the existing file."""
     return preview.model_copy(update={"text": ""}) if preview.kind == "diff" else preview

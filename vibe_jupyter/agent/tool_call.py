@@ -1,7 +1,7 @@
-"""One tool call, from the model's request to its one result, and how far each call of a run came.
+"""Execution of one tool call, from the model's request to its single result, and the status of each call of a run.
 
-prepare (find, parse, validate) -> decide -> explore or approve -> run. Each step either hands on or ends in a
-result, so that a call is always answered exactly once (docs/architecture.md, Invariants).
+prepare (find, parse, validate) -> decide -> explore or approve -> run. Each stage either passes the call on or ends in
+a result, so that a call is always answered exactly once (docs/architecture.md, Invariants).
 """
 
 import asyncio
@@ -60,19 +60,22 @@ from vibe_jupyter.tools.restriction import SelfRestrictingTool
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
+TIME_UP: Final = "The time of the run was up; this call may have run in part."
+NOT_IN_TIME: Final = "Not run: the time of the run was up before this call started."
+TIME_UP_SUMMARY: Final = "ended at the time limit of the run"
+# Key in the details of a call: the variables that it may have changed and that undo would not restore
 NOT_UNDONE: Final = "not_undone"
-"""In the details of a call: the variables that it may have changed and undo would not restore."""
 _NO_TASKS = "The user's privacy mode sends no text of tools to a model, so that none delegates a task."
 
 _log = logging.getLogger(__name__)
 
 
 async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMessage, bool]:
-    """Answer one call; the second value says whether it was denied.
+    """Answer one call. Returns its result, and whether it was denied.
 
     Raises:
-        JournalError: it could not be recorded; nothing was run after that.
-        asyncio.CancelledError: the run was interrupted; the caller answers the call.
+        JournalError: an event can't be recorded. Nothing was run after that.
+        asyncio.CancelledError: the run was interrupted. The caller answers the call.
     """
     prepared = prepare_call(call, call_context.tools, call_context.permissions.workspace)
     if isinstance(prepared, PreparedCall):
@@ -95,19 +98,19 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         screened = await _restricted(screened, call_context) if isinstance(screened, PreparedCall) else screened
         permitted = screened if isinstance(screened, RefusedCall) else permitted
     if isinstance(permitted, PermittedCall):
-        # Code that the user edited on the card is not what was tried.
+        # If the user edited the code on the card, the trial ran different code.
         explored = "" if permitted.prepared.edited else failed
         work = partial(_run_permitted, permitted.approval, explored)
         answer = await _run_prepared(permitted.prepared, call_context, work)
         assert isinstance(answer, ToolMessage)
         return answer, False
-    step = ToolStep(call.name, prepared.headline, id=call.id)
+    step = ToolStep(call.name, prepared.headline, id=call.id, mark=call.mark)
     await call_context.emit(step.finished("denied" if permitted.denied else "error", permitted.summary))
     return permitted.message, permitted.denied
 
 
 async def _restricted(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
-    """The call as its tool's own code restricts it."""
+    """Apply the restrictions that the tool's own code puts on a call."""
     if not isinstance(prepared.tool, SelfRestrictingTool):
         return prepared
     said = await prepared.tool.restriction(prepared.args)
@@ -124,8 +127,10 @@ async def _restricted(prepared: PreparedCall, call_context: CallContext) -> Prep
     return replace(prepared, asks=" · ".join(filter(None, (prepared.asks, asks))))
 
 
-def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
-    """The result of a call that the end of the run cut off."""
+def unanswered_call(call: ToolCall, *, started: bool, is_time_up: bool = False) -> ToolMessage:
+    """Return the result of a call that was cut off by the end of the run."""
+    if is_time_up:
+        return error_message(call, TIME_UP if started else NOT_IN_TIME)
     return error_message(call, INTERRUPTED if started else NEVER_STARTED)
 
 
@@ -136,16 +141,16 @@ async def _run_prepared(
     *,
     tried_in: str = "",
 ) -> ToolMessage | NotExplored:
-    """Do it in a step of the run; the step stays open where the work turned out to need an approval.
+    """Run the call as a step of the run. The step stays open if a trial found that approval is needed.
 
     Args:
         prepared: the call.
-        call_context: of the run.
-        work: does it.
-        tried_in: where it has no effects; empty where it has.
+        call_context: context of the run.
+        work: executes the call.
+        tried_in: name of the isolated environment if the call is only tried; else ''.
     """
     call, tool = prepared.call, prepared.tool
-    step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id)
+    step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id, mark=call.mark)
     began, waited_before = time.monotonic(), call_context.waited_in(call.id)
     await call_context.emit(step.started(tried_in))
     outcome: StepOutcome = "interrupted"
@@ -167,7 +172,9 @@ async def _run_prepared(
     finally:
         call_context.redactor.look()
         if result is None:
-            result = ToolResult.error(INTERRUPTED, summary="interrupted")
+            is_time_up = call_context.is_time_up()
+            summary = TIME_UP_SUMMARY if is_time_up else "interrupted"
+            result = ToolResult.error(TIME_UP if is_time_up else INTERRUPTED, summary=summary)
         waited = call_context.waited_in(call.id) - waited_before
         if isinstance(result, ToolResult):
             shown = {"display": result.display, "details": result.details}
@@ -184,7 +191,7 @@ async def _message_of(prepared: PreparedCall, screened: ScreenedResult, call_con
         result = told_result(tool, (place.path for place in prepared.places.values()), result)
     shortened = call_context.failed.shorten(tool.name, call.arguments, result)
     limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
-    # What is spilled is kept too, and a cut must not part a secret.
+    # Redacted before it is cut: the full text is stored as well, and a cut could split a secret.
     result = await asyncio.to_thread(
         lambda: spill_result(call_context.redactor.output(shortened), call_context.results, limit)
     )
@@ -197,18 +204,18 @@ async def _message_of(prepared: PreparedCall, screened: ScreenedResult, call_con
 
 
 async def _explore(prepared: PreparedCall, call_context: CallContext) -> ToolResult | NotExplored:
-    """Do it where it can have no effects."""
+    """Try the call without side effects."""
     assert isinstance(prepared.tool, ExploringTool)
     return await prepared.tool.explore(prepared.args, _tool_context(prepared, call_context))
 
 
 async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: bool) -> str:
-    """What it would change, in words for its card; empty where nobody can tell."""
+    """Return what the call would change, for its card, or '' if that is unknown."""
     assert isinstance(prepared.tool, ForeseeingTool)
     tries = tries and call_context.permissions.may_try(prepared.tool, call_context.terms)
     try:
         words = await prepared.tool.foresee(prepared.args, _tool_context(prepared, call_context), tries=tries)
-    except ToolError:  # interrupted: the run hears of it by itself
+    except ToolError:  # interrupted: the run handles that itself
         return ""
     call_context.redactor.look()
     return call_context.redactor.output_text(words)
@@ -217,11 +224,11 @@ async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: 
 async def _run_permitted(
     approval: Approval, explored: str, prepared: PreparedCall, call_context: CallContext
 ) -> ToolResult:
-    """Run it, and say what undo would not restore where no card said it in advance."""
+    """Run the call, and report what undo would not restore, unless its card already did."""
     result = await _run_tool(approval, explored, prepared, call_context)
     lost: Sequence[str] = ()
     if isinstance(prepared.tool, ForeseeingTool) and call_context.newly_lost is not None:
-        with suppress(NotebookError):  # interrupted: the run hears of it by itself
+        with suppress(NotebookError):  # interrupted: the run handles that itself
             lost = await call_context.newly_lost()
     if not lost or approval.by != "settings":
         return result
@@ -230,7 +237,7 @@ async def _run_permitted(
 
 
 async def _run_tool(approval: Approval, explored: str, prepared: PreparedCall, call_context: CallContext) -> ToolResult:
-    """Run it, with a snapshot of each file that it declares to write."""
+    """Run the call, with a snapshot of each file that it declares to write."""
     context = _tool_context(prepared, call_context)._replace(approval=approval, explored=explored)
     files, snapshots = prepared.written_files, call_context.snapshots
     if snapshots is None or not files:
@@ -240,7 +247,7 @@ async def _run_tool(approval: Approval, explored: str, prepared: PreparedCall, c
     try:
         return await prepared.tool.run(prepared.args, context)
     except asyncio.CancelledError:
-        is_over = False  # a thread of it may still write
+        is_over = False  # a thread of the tool may still be writing
         raise
     finally:
         if is_over:
@@ -286,14 +293,13 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
 
 
 class CallStatus:
-    """Follows the events of one run."""
+    """Stage of each call of a run, derived from the events."""
 
     def __init__(self) -> None:
-        self._stages: dict[str, Literal["tried", "broken off", "started", "finished"]] = {}
-        """By the call's id."""
+        self._stages: dict[str, Literal["tried", "broken off", "started", "finished"]] = {}  # by call id
 
     def note(self, event: Event) -> None:
-        """Take the next event."""
+        """Process an event."""
         match event:
             case ToolStarted():
                 self._stages[event.call_id] = "tried" if event.trial else "started"
@@ -303,11 +309,12 @@ class CallStatus:
             case _:
                 pass
 
-    def closing(self, call: ToolCall, tools: Toolset) -> list[ToolFinished | MessageAdded]:
-        """What ends a call that has no result."""
+    def closing(self, call: ToolCall, tools: Toolset, *, is_time_up: bool = False) -> list[ToolFinished | MessageAdded]:
+        """Return the events that close a call without a result."""
         stage = self._stages.get(call.id)
-        message = MessageAdded(message=unanswered_call(call, started=stage in ("started", "finished")))
+        started = stage in ("started", "finished")
+        message = MessageAdded(message=unanswered_call(call, started=started, is_time_up=is_time_up))
         if stage in ("finished", "broken off"):
             return [message]
-        step = ToolStep(call.name, headline_of(call, tools), id=call.id)
-        return [step.finished("interrupted", "interrupted"), message]
+        step = ToolStep(call.name, headline_of(call, tools), id=call.id, mark=call.mark)
+        return [step.finished("interrupted", TIME_UP_SUMMARY if is_time_up else "interrupted"), message]

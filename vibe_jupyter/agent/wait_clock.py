@@ -1,4 +1,4 @@
-"""Time in which a run waits for its user: approvals, questions, and code that waits for what the user types."""
+"""Time that a run waits for its user: approvals, questions, and code that waits for typed input."""
 
 import time
 from collections import defaultdict
@@ -15,7 +15,7 @@ from vibe_jupyter.protocol import (
 
 
 class _Stopwatch:
-    """Runs while at least one wait is open, so that waits at the same time count once."""
+    """Stopwatch that runs while at least one wait is open, so that simultaneous waits count once."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -38,25 +38,24 @@ class _Stopwatch:
 
 
 class WaitClock:
-    """Folds the events of a run. Engine loop only."""
+    """Waiting times of a run, derived from its events. Engine loop only."""
 
     def __init__(self) -> None:
         self._whole = _Stopwatch()
         self._calls: defaultdict[str, _Stopwatch] = defaultdict(_Stopwatch)
-        self._open: dict[str, str] = {}
-        """Call id by the id of an approval or question, or of a call whose code waits."""
+        self._open: dict[str, str] = {}  # call id by the id of an approval or question, or of a call whose code waits
 
     @property
     def seconds(self) -> float:
-        """Seconds so far."""
+        """Total waiting time so far, in seconds."""
         return self._whole.seconds
 
     def seconds_of(self, call_id: str) -> float:
-        """Return the seconds in which one call waited, with those of the sub-agent that works for it."""
+        """Return the seconds that one call waited, including those of a sub-agent that works for it."""
         return self._calls[call_id].seconds if call_id in self._calls else 0.0
 
     def take(self, event: Event) -> None:
-        """Take the next event."""
+        """Process an event."""
         match event:
             case ApprovalRequested():
                 self._begin(event.approval_id, event.call.id)
@@ -85,7 +84,7 @@ class WaitClock:
                 stopwatch.end()
 
     def _stopwatches(self, call_id: str) -> list[_Stopwatch]:
-        """That of the run, of the call, and of each call for whose sub-agent it was made."""
+        """Return the stopwatches of the run, of the call, and of each call whose sub-agent made it."""
         parts = call_id.split("/")
         ids = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
         return [self._whole, *(self._calls[one] for one in ids)]

@@ -1,1 +1,1 @@
-"""What the model gets besides the prompt: changes in the kernel, mentions, the last error."""
+"""Context sent to the model besides the prompt: changes in the kernel, mentions, the last error."""

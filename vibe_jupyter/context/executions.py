@@ -1,8 +1,8 @@
-"""What ran in this kernel, how variables looked when it was over, and how many rows frames had before and after.
+"""Log of executions in this kernel, with fingerprints of variables after each, and row counts of frames around it.
 
-What ran before the first prompt is known by its source alone, from IPython's history. Where the user has loaded
-ipyflow, what it saw a cell read counts too; nothing of it is imported here. Of frames that the code names shapes alone
-are looked at.
+Code that ran before the first prompt is known only by its source, from IPython's history. If the user has loaded
+ipyflow, the reads that it traced are used too; nothing of it is imported here. Of frames that the code names, only the
+shapes are read.
 """
 
 import re
@@ -37,37 +37,32 @@ from vibe_jupyter.variables.describe import value_fingerprint
 from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
 
 _BEFORE, _AFTER = "pre_run_cell", "post_run_cell"
-ROWS_TIME: Final = 0.02
-"""Seconds of CPU in which rows of frames are counted, on each side of a run."""
-ROWS_KEPT: Final = 2_000
-"""Runs of code of which rows are remembered."""
-RARE: Final = 1_000
-"""Number of rows from which on it says enough by itself."""
+ROWS_TIME: Final = 0.02  # CPU seconds for counting rows, before and after each run
+ROWS_KEPT: Final = 2_000  # runs of code whose row counts are remembered
+RARE: Final = 1_000  # numbers this large rarely occur in a text by chance
 _WORD: Final = lazy_pattern(r"[^\W\d]\w*")
+# Excludes parts of decimals, dates, times, versions and percentages.
 _NUMBER: Final = lazy_pattern(
     r"(?<![\w.:/+-])(?P<whole>\d{1,3}(?:[,_\u2009\u202f\xa0]\d{3})+|\d+)(?:\.0+)?(?![\w:/%]|[.,-]\d|\s*%)"
 )
-"""No part of a decimal, a date, a time, a version or a share."""
 _SHAPE: Final = lazy_pattern(r"\(\s*(\d+),\s*\d+\s*\)")
-_BESIDE: Final = 3
-"""Words on each side of a number that may say what it counts."""
+_BESIDE: Final = 3  # words on each side of a number that may show what it counts
 _OF_ROWS: Final = lazy_pattern(
     r"rows?|records?|observations?|entries|samples?|count|len|shape|after|left|dropp?(?:ed|ing)?|remov(?:ed|ing)|lost"
     r"|losing|remain(?:s|ing)?|kept|exclud(?:ed|ing)|filtered|discarded|gone|fewer"
     r"|zeilen?|datensätze|lignes?|filas?|righe|linhas?",
     re.IGNORECASE,
 )
+# Words that directly follow a number which doesn't count rows.
 _OF_OTHERS: Final = lazy_pattern(
     r"columns?|cols?|features?|variables?|spalten?|colonnes?|columnas?|percent|days?|hours?|minutes?|seconds?|ms|s",
     re.IGNORECASE,
 )
-"""What else a number counts that stands right before it."""
-_SHOWN: Final = 4
-"""Operations named of one frame."""
+_SHOWN: Final = 4  # operations listed per frame
 
 
 class _Result(Protocol):
-    """An `IPython.core.interactiveshell.ExecutionResult`."""
+    """Interface of `IPython.core.interactiveshell.ExecutionResult`."""
 
     info: Any
     success: bool
@@ -75,14 +70,15 @@ class _Result(Protocol):
 
 
 class ExecutionLog:
-    """One for a kernel. Main thread, but for `standings`."""
+    """Execution log of a kernel. Main thread only, except `standings` and `read`."""
 
     def __init__(self, shell: Any, namespace: Callable[[], Mapping[str, object]], replay: Replay | None = None) -> None:
-        """
+        """Start logging.
+
         Args:
-            shell: IPython's.
-            namespace: the user's variables.
-            replay: of the runs that were read ahead, the oldest that is remembered first.
+            shell: IPython's shell.
+            namespace: Returns the user's variables.
+            replay: Replay of the runs that were read ahead, starting with the oldest remembered one.
         """
         self._shell = shell
         self.namespace = namespace
@@ -90,29 +86,28 @@ class ExecutionLog:
         last = self._replay.executions()[-1].number if replay else None
         for number, source in earlier_runs(shell, last or 0):
             self._replay.add(Execution(source, number))
-        self.count = len(self._replay)
-        """Runs so far, also those that were forgotten."""
+        self.count = len(self._replay)  # runs so far, including those dropped from memory
+        # Names mentioned by code outside of cells since variables were last fingerprinted.
         self._scratch: set[str] = set()
-        """Names that code of no cell mentioned, not looked at since."""
         shell.events.register(_AFTER, self._on_ran)
         self.rows = RowLedger(shell, namespace)
 
     def close(self) -> None:
-        """Hear of nothing any more."""
+        """Unregister the callbacks."""
         if self._on_ran in self._shell.events.callbacks[_AFTER]:
             self._shell.events.unregister(_AFTER, self._on_ran)
         self.rows.close()
 
     def executions(self) -> list[Execution]:
-        """All runs so far, in their order."""
+        """Return all runs so far, in order."""
         return self._replay.executions()
 
     def standings(self, cells: Sequence[Cell]) -> dict[str, CellStatus]:
-        """Cell id to how it stands, for cells of code."""
+        """Return the status of each code cell by id."""
         return cell_standings(cells, self._replay)
 
     def read(self) -> None:
-        """Read the code that ran and that nobody read yet, so that a look at the cells finds it done. Any thread."""
+        """Analyze code that ran but wasn't analyzed yet, so that listing cells is fast. Thread-safe."""
         self._replay.read()
 
     def _on_ran(self, result: _Result) -> None:
@@ -120,7 +115,7 @@ class ExecutionLog:
         number = result.execution_count
         source = info.raw_cell
         names = cell_names(source)
-        if number is None:  # what it bound may be taken back
+        if number is None:  # names bound by code outside of cells may be restored
             self._scratch |= names.mentioned
             return
         namespace = self.namespace()
@@ -141,7 +136,7 @@ class ExecutionLog:
 
 
 def _with_aliases(names: Iterable[str], namespace: Mapping[str, object]) -> set[str]:
-    """These names, and all others of the same objects."""
+    """Return these names, and all other names of the same objects."""
     found = {name for name in names if name in namespace}
     objects = {id(namespace[name]) for name in found}
     return found | {name for name, value in namespace.items() if id(value) in objects}
@@ -152,7 +147,7 @@ def _marks(names: Iterable[str], namespace: Mapping[str, object]) -> dict[str, M
 
 
 def variable_mark(value: object) -> Mark:
-    """How a variable looks now."""
+    """Return a variable's current fingerprint."""
     if is_scalar(value):
         return Mark(0, (type_name(value), comparison_mark(value)), exact=True)
     look = value_fingerprint(value)
@@ -170,14 +165,14 @@ _CELLS: Final = "ipyflow.data_model.cell"
 
 
 def traced_reads(cell_id: str | None, names: Container[str]) -> frozenset[str]:
-    """Those of these names that earlier cells bound and the cell read in its last run; empty where nobody traced it."""
+    """Return names that the cell read in its last run and that earlier cells bound; empty without ipyflow."""
     module: Any = sys.modules.get(_CELLS)
     if module is None or cell_id is None:
         return frozenset()
     try:
         parents = module.Cell.from_id(cell_id).dynamic_parents
         found = {str(symbol) for symbols in parents.values() for symbol in symbols}
-    except Exception:  # noqa: BLE001 - another version of it, or a cell it does not know
+    except Exception:  # noqa: BLE001 - another version of ipyflow, or a cell unknown to it
         return frozenset()
     return frozenset(name for name in found if name in names)
 
@@ -186,20 +181,19 @@ RowsKind = Literal["read", "lost", "taken", "reshaped", "added", "same"]
 
 
 class RowChange(NamedTuple):
-    """What became of the rows of one frame."""
+    """Row counts of one frame before and after a run."""
 
     name: str
+    # The frame it was made from: its own name if it was reassigned, or "" if it was read or created.
     source: str
-    """The frame that it is made of; the same name where that was its own, empty where it was read or made new."""
-    before: int | None
-    """Rows of that; None where there was none."""
+    before: int | None  # rows of the source, or None without one
     after: int
     operations: tuple[str, ...]
     files: tuple[str, ...] = ()
 
     @property
     def kind(self) -> RowsKind:
-        """``lost``: rows were left out by an operation that does not say how many."""
+        """Kind of change. ``lost`` means that an operation dropped rows without reporting how many."""
         names = main_operations(self.operations)
         if self.before is None:
             return "read"
@@ -215,7 +209,7 @@ class RowChange(NamedTuple):
 
     @property
     def words(self) -> str:
-        """``clean (of sales): 344 → 333 rows (−3 %), dropna``."""
+        """Description such as ``clean (of sales): 344 → 333 rows (−3 %), dropna``."""
         name = f"{self.name} (of {self.source})" if self.source not in ("", self.name) else self.name
         what = f", {', '.join(self.operations[:_SHOWN])}" if self.operations else ""
         if self.kind == "added" and main_operations(self.operations) & JOINS:
@@ -225,10 +219,10 @@ class RowChange(NamedTuple):
         return f"{name}: {self.before:,} → {self.after:,} rows ({_share(self.before, self.after)}){what}"
 
     def is_told(self, text: str) -> bool:
-        """Whether a text names the rows that are left, or those that are gone.
+        """Return whether a text mentions the number of remaining or dropped rows.
 
-        A number below `RARE` is in many texts by chance: it must stand alone on its line, in a shape, on one line with
-        the rows before, or beside a word that speaks of rows.
+        Numbers below `RARE` occur in many texts by chance. Such a number counts only if it is alone on its line, part
+        of a shape, on one line with the previous row count, or near a word for rows.
         """
         before = self.before or 0
         told = {self.after, before - self.after}
@@ -236,59 +230,57 @@ class RowChange(NamedTuple):
 
 
 class RowStep(NamedTuple):
-    """One run of code."""
+    """Row changes of one run of code."""
 
     source: str
-    cell: str | None
-    """Id of its cell, where the front end said so."""
-    number: int | None
-    """Execution count; None for code that is no cell."""
+    cell: str | None  # id of the cell, if the front end sent it
+    number: int | None  # execution count, or None for code outside of cells
     ok: bool
-    time: datetime
-    """When it ended, in UTC."""
+    time: datetime  # end of the run, in UTC
     changes: tuple[RowChange, ...]
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Of the frames whose rows are not what they were, for the model and for the step that the user sees."""
+        """A line per frame whose row count changed, for the model and for the step shown to the user."""
         return tuple(f"rows {'lost' if one.kind == 'lost' else 'changed'}: {one.words}" for one in self.told)
 
     @property
     def told(self) -> tuple[RowChange, ...]:
-        """Changes of the frames whose rows are not what they were."""
+        """Changes of frames whose row count changed."""
         return tuple(one for one in self.changes if one.kind not in ("read", "same"))
 
 
 class RowLedger:
-    """One for a kernel. Main thread; what is kept is read from any."""
+    """Row counts of a kernel's frames. Main thread only; `steps` may be read from any thread."""
 
     def __init__(self, shell: Any, namespace: Callable[[], Mapping[str, object]]) -> None:
-        """
+        """Start counting.
+
         Args:
-            shell: IPython's.
-            namespace: the user's variables.
+            shell: IPython's shell.
+            namespace: Returns the user's variables.
         """
         self._shell = shell
         self._namespace = namespace
+        # Running executions, outermost first, with the rows of the frames they name, or None if time ran out.
         self._running: list[tuple[object, dict[str, int] | None]] = []
-        """What runs now, the outer first, and the rows of the frames that it names; None where not all were counted."""
         self.steps: deque[RowStep] = deque(maxlen=ROWS_KEPT)
         shell.events.register(_BEFORE, self._before)
         shell.events.register(_AFTER, self._after)
 
     def close(self) -> None:
-        """Hear of nothing any more."""
+        """Unregister the callbacks."""
         for event, hear in ((_BEFORE, self._before), (_AFTER, self._after)):
             if hear in self._shell.events.callbacks[event]:
                 self._shell.events.unregister(event, hear)
 
     def lines(self, source: str) -> tuple[str, ...]:
-        """What the latest run changed, if it was of this code."""
+        """Return the changes of the latest run if it was of this code."""
         latest = self.steps[-1] if self.steps else None
         return latest.lines if latest is not None and latest.source == source else ()
 
     def counts(self, source: str) -> tuple[RowCount, ...]:
-        """Return the rows that the latest run changed, if it was of this code: what a copy reports of `lines`."""
+        """Return the row counts changed by the latest run if it was of this code, as reported from a copy."""
         latest = self.steps[-1] if self.steps else None
         if latest is None or latest.source != source:
             return ()
@@ -296,7 +288,7 @@ class RowLedger:
 
     @staticmethod
     def lines_of_counts(source: str, counts: Iterable[RowCount]) -> tuple[str, ...]:
-        """Return `lines` of this code by rows counted elsewhere, without frames that it doesn't make."""
+        """Return `lines` for row counts that a copy reported, skipping frames that the code doesn't create."""
         made = {one.target: one for one in frame_operations(source)}
         changes = tuple(
             RowChange(one.name, one.source, one.before, one.after, _short(made[one.name].operations))
@@ -315,7 +307,7 @@ class RowLedger:
                 before = rows
                 del self._running[at:]
                 break
-        if before is None:  # it began before the ledger did, or has too many frames
+        if before is None:  # began before the ledger existed, or names too many frames
             return
         source = info.raw_cell
         has_frames = before or self._rows(_WORD.findall(source))
@@ -328,7 +320,7 @@ class RowLedger:
         self.steps.append(RowStep(source, cell, number, bool(result.success), now, tuple(filter(None, changes))))
 
     def _rows(self, names: Iterable[str]) -> dict[str, int] | None:
-        """Of those that are frames; None where there is no time for all, since sums of some would be untrue."""
+        """Return the row counts of frames. None if time runs out, because sums over only some would be wrong."""
         from vibe_jupyter.variables.frame_changes import frame_shape  # noqa: PLC0415 - it comes with the first frame
 
         namespace, until = self._namespace(), time.thread_time() + ROWS_TIME
@@ -344,7 +336,7 @@ class RowLedger:
 
 
 def _names_rows(line: str, told: set[int], before: int) -> bool:
-    """Whether a line of a text has one of these numbers, and means rows by it."""
+    """Return whether a line contains one of these numbers and uses it as a row count."""
     if any(int(shape) in told for shape in _SHAPE.findall(line)):
         return True
     found = [(int(re.sub(r"\D", "", one["whole"])), one) for one in _NUMBER.finditer(line)]
@@ -368,14 +360,15 @@ def _change(one: FrameOperation, before: Mapping[str, int], after: Mapping[str, 
         return None
     sources = [name for name in one.sources if name in before]
     source = sources[0] if sources else ""
-    if not source and any(name in after for name in one.sources):  # made in the same run: its rows then are not known
+    # Created in the same run, so its row count before is unknown.
+    if not source and any(name in after for name in one.sources):
         return None
     rows = sum(before[name] for name in sources) if main_operations(one.operations) & ADDS else before.get(source)
     return RowChange(one.target, source, rows if source else None, after[one.target], one.operations, one.files)
 
 
 def _short(operations: Iterable[str]) -> tuple[str, ...]:
-    """Without those whose names no sentence has room for."""
+    """Drop operations with names too long to be displayed."""
     return tuple(one for one in operations if len(one) <= LONGEST_SHOWN)
 
 

@@ -1,4 +1,4 @@
-"""The tree of a folder, within bounds: what a search would leave out is left out here too."""
+"""Folder tree of limited size. Skips what a search would skip."""
 
 import os
 import time
@@ -10,36 +10,30 @@ from typing import Final, NamedTuple
 from vibe_jupyter.files.search_rules import Exclusions, IgnoreRules, SearchQuery, read_rules, rules_above
 
 LARGE: Final = "\nThe project is large, so this tree is not whole: look further with grep and bash."
-_ENTRIES: Final = 20_000
-"""Entries of one folder that are looked at."""
+_ENTRIES: Final = 20_000  # entries read per folder
 _INDENT: Final = "  "
 
 
 class TreeBounds(NamedTuple):
-    """How much of a tree is shown."""
+    """Limits of a tree's depth, size and reading time."""
 
-    depth: int
-    """Folders below one another."""
+    depth: int  # levels of nested folders
     files: int
-    folders: int
-    """Of one folder."""
-    characters: int
-    """Of the whole tree, with what is said of its cut."""
-    kept_free: int
-    """Characters of them for what is said of its cut."""
+    folders: int  # per folder
+    characters: int  # of the whole tree, including the note on truncation
+    kept_free: int  # characters reserved for the note on truncation
     seconds: float
 
 
 class FolderTree(NamedTuple):
-    """What is shown."""
+    """A folder tree as indented text, possibly truncated."""
 
     text: str
-    large_warning: str
-    """Empty where the tree was not cut."""
+    large_warning: str  # "" unless the tree was truncated
 
 
 def read_tree(folder: Path, bounds: TreeBounds) -> FolderTree:
-    """The tree below a folder. Follows no links."""
+    """Read the tree below a folder. Doesn't follow links."""
     walk = _Walk(bounds, time.monotonic() + bounds.seconds)
     lines: list[str] = []
     room = max(0, bounds.characters - bounds.kept_free)
@@ -58,15 +52,14 @@ def read_tree(folder: Path, bounds: TreeBounds) -> FolderTree:
 
 class _Walk:
     def __init__(self, bounds: TreeBounds, end: float) -> None:
-        self.cut = ""
-        """The bound that ended the walk; empty while none did."""
+        self.cut = ""  # the limit that ended the walk, or ""
         self._bounds = bounds
         self._end = end
         self._files = 0
         self._exclusions = Exclusions(SearchQuery("", ""))
 
     def lines(self, folder: Path, above: IgnoreRules | None, depth: int) -> Iterator[str]:
-        """What is in a folder: its folders with what is in them, then its files."""
+        """Yield a folder's contents: subfolders, each with its contents, then files."""
         rules = read_rules(str(folder), above)
         folders, files = self._entries(folder, rules)
         indent = _INDENT * (depth - 1)

@@ -1,7 +1,7 @@
-"""The state of the folder's git repository as a conversation begins, in the words of the prompt.
+"""Git state of the folder at the start of a conversation, as text for the prompt.
 
-Branches are read from files. Git itself is asked for what needs a comparison or the objects, and only where nothing of
-the repository could make it run a program (`vibe_jupyter.permissions.shell.git_config`).
+Branches are read from files. Git itself runs only to compare files or read objects, and only if nothing in the
+repository could make it execute a program (`vibe_jupyter.permissions.shell.git_config`).
 """
 
 import asyncio
@@ -24,38 +24,31 @@ from vibe_jupyter.tools.child_environment import child_environment
 T = TypeVar("T")
 
 NOT_ASKED: Final = "not asked, because git could run a program that this repository names"
-SUBJECT_LIMIT: Final = 100
-"""Characters of a commit's first line."""
+SUBJECT_LIMIT: Final = 100  # characters of a commit's subject
 _MAIN: Final = ("main", "master")
 _SETTINGS: Final = ("-c", f"core.hooksPath={os.devnull}", "-c", "log.showSignature=false")
 _STATUS: Final = ("status", "--porcelain", "--ignore-submodules=all")
 _LOG: Final = ("log", "--no-color", "--no-decorate", "--no-notes", "--no-patch", "--format=%h %s")
-_CHUNK: Final = 65_536
-"""Bytes of an answer that are taken at once."""
-_LOG_LIMIT: Final = 262_144
-"""Bytes of commits that are read."""
-_HEAD_LIMIT: Final = 4_096
-"""Bytes of a file that names a branch."""
+_CHUNK: Final = 65_536  # bytes read from a pipe at a time
+_LOG_LIMIT: Final = 262_144  # bytes of log output that are read
+_HEAD_LIMIT: Final = 4_096  # bytes of a file that names a branch
 
 
 class _UnansweredError(Exception):
-    """Git was not asked, failed or took too long; says which."""
+    """Git wasn't run, failed or timed out. The message says which."""
 
 
 class GitState(NamedTuple):
-    """What is known of a repository."""
+    """Branches, status and latest commits of a repository."""
 
     branch: str
-    main_branch: str
-    """Empty where there is none by one of the usual names."""
-    status: str
-    """Clean or how many files were changed or are new; or why that is not known."""
-    commits: Sequence[str]
-    """A short id and the first line of each."""
+    main_branch: str  # "" if no branch has one of the usual names
+    status: str  # "clean", the number of changed and new files, or why it is unknown
+    commits: Sequence[str]  # abbreviated hash and subject of each
 
     @property
     def text(self) -> str:
-        """In lines."""
+        """The state as lines of text."""
         lines = [f"Current branch: {self.branch}"]
         if self.main_branch:
             lines.append(f"Main branch: {self.main_branch}")
@@ -66,12 +59,12 @@ class GitState(NamedTuple):
 
 
 async def read_git_state(folder: Path, commits: int, seconds: float) -> str:
-    """What the prompt says of the repository that the folder is in; empty where there is none.
+    """Return the prompt's text about the folder's repository, or "" without one.
 
     Args:
-        folder: with every link followed.
-        commits: how many of the latest.
-        seconds: for each question to git.
+        folder: The folder, with all links resolved.
+        commits: Number of latest commits to list.
+        seconds: Time limit of each git command.
     """
     try:
         repository = await asyncio.to_thread(_find_repository, folder)
@@ -90,7 +83,7 @@ def _find_repository(folder: Path) -> Repository | None:
 
 
 def _branches(repository: Repository) -> tuple[str, str]:
-    """The current branch and the main one: what the remote calls so, else one of the usual names."""
+    """Return the current and the main branch: the remote's default branch, else one with a usual name."""
     try:
         head = _one_line(repository.git / "HEAD")
         named = head.removeprefix("ref: refs/heads/")
@@ -108,7 +101,7 @@ def _one_line(path: Path) -> str:
 
 
 class _Asking:
-    """Questions to git in one repository."""
+    """Runner of git commands in one repository."""
 
     def __init__(self, folder: Path, repository: Repository, seconds: float) -> None:
         self._folder = folder
@@ -116,7 +109,7 @@ class _Asking:
         self._seconds = seconds
 
     async def status(self) -> str:
-        """Whether anything was changed, or why that is not known."""
+        """Return the number of changes in words, or why it is unknown."""
         try:
             count = await self._ask(_STATUS, "worktree", _count_lines)
         except _UnansweredError as error:
@@ -124,7 +117,7 @@ class _Asking:
         return f"{count:,} change{'s' * (count != 1)}" if count else "clean"
 
     async def commits(self, most: int) -> Sequence[str]:
-        """The latest ones, the newest first; none where git did not say."""
+        """Return the latest commits, newest first, or nothing if git failed."""
         if not most:
             return ()
         try:
@@ -190,12 +183,12 @@ async def _end_process(process: Process) -> None:
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)  # the group is its own
+            os.killpg(process.pid, signal.SIGKILL)  # it was started in its own process group
         else:
             process.kill()
     await process.wait()
 
 
 def _printable(text: str) -> str:
-    """The text on one line, without what could steer a terminal."""
+    """Replace unprintable characters, such as newlines and terminal escapes."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,4 +1,4 @@
-"""The last error of the user's, with its lines and their variables, for a prompt that asks to fix it."""
+"""The user's last error with source lines and variables, for prompts that ask to fix it."""
 
 import linecache
 import re
@@ -14,31 +14,27 @@ from vibe_jupyter.notebook.told_message import told_class, told_message
 from vibe_jupyter.variables.describe import value_line
 from vibe_jupyter.variables.schema_text import schema_line
 
-REPORT_LIMIT: Final = 3_000
-"""Characters of the report."""
-_AROUND: Final = 3
-"""Lines shown before and after the one that failed."""
-_FRAMES: Final = 8
-"""Frames of the user's code shown with their lines; the last ones."""
-_VARIABLES: Final = 12
-"""Variables of one frame described."""
+REPORT_LIMIT: Final = 3_000  # characters of the report
+_AROUND: Final = 3  # lines shown before and after the failing one
+_FRAMES: Final = 8  # innermost frames of the user's code shown with source
+_VARIABLES: Final = 12  # variables described per frame
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _NONE: Final = "There is no error to fix: nothing has failed in this kernel yet."
 
+# Returns IPython's name for code by its file name, such as ``Cell In[5]``, or None for real files.
 CodeName = Callable[[str], "tuple[str, str] | None"]
-"""What IPython calls a piece of code by its file name, such as ``Cell In[5]``; None for a file."""
 
 
 def fix_prompt(shell: object, words: str, *, schema_only: bool) -> str:
-    """A prompt that asks to fix the last error.
+    """Return a prompt that asks to fix the last error.
 
     Args:
-        shell: IPython's.
-        words: of the user; may be empty.
-        schema_only: whether no value of the user's data may be sent.
+        shell: IPython's shell.
+        words: The user's text, or "".
+        schema_only: Whether values of the user's data must not be sent.
 
     Raises:
-        NotebookError: there was none.
+        NotebookError: There was no error.
     """
     error = error_of_user()
     if error is None:

@@ -1,6 +1,6 @@
-"""How a prompt names things with ``@``: one grammar to read a prompt by, and to complete it by.
+"""Grammar of ``@`` mentions, shared by prompt parsing and completion.
 
-Light on purpose: completion imports this when the extension is loaded.
+Kept lightweight, because completion imports this when the extension is loaded.
 """
 
 import re
@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
-# An address has a letter before its @, a matrix product a bracket or a space after it.
+# E-mail addresses have a letter before the @; matrix products have a bracket or a space after it.
 _BEFORE: Final = r"(?:^|(?<=[\s(\[{*\"'“„‘«]))"
 _PLAIN: Final = r"[^\s@\"'`()\[\]{}<>,;:!?|*’”“«»]"
 
-# What an MCP server offers to read is named by the server and an address with a scheme: `@docs:file:///guide.md`.
+# MCP resources are written as server name and URI with a scheme: `@docs:file:///guide.md`.
 _ADDRESS: Final = r":[A-Za-z][A-Za-z0-9+.-]*:\S"
 _MENTION: Final = lazy_pattern(
     rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>{_PLAIN}++)(?!{_ADDRESS}))', re.MULTILINE
@@ -31,7 +31,7 @@ _CLOSERS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 _UNFINISHED: Final = lazy_pattern(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]*)|(?P<plain>{_PLAIN}*))$')
 _FENCE: Final = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 
-# Code that the prompt holds: fenced, or the report that `%vibe fix` adds. What is never closed goes on to the end.
+# Code in the prompt: fenced blocks, or the report that `%vibe fix` adds. An unclosed block extends to the end.
 _CODE: Final = lazy_pattern(
     r"^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|^<error>$.*?(?:^</error>$|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -40,15 +40,14 @@ _DEFINITION: Final = lazy_pattern(r"[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w+[ \t]*[
 
 
 class Mention(NamedTuple):
-    """What stands after one ``@``."""
+    """A variable, path or other name written after ``@``."""
 
     text: str
-    is_quoted: bool
-    """In double quotes, as paths with spaces are."""
+    is_quoted: bool  # in double quotes, as for paths with spaces
 
 
 def written_mentions(prompt: str) -> Iterator[Mention]:
-    """What the prompt's own words put after ``@``, in order; code is left out."""
+    """Yield the mentions in the prompt in order, ignoring code."""
     for found in _MENTION.finditer(_own_text(prompt)):
         if found["quoted"] is not None:
             yield Mention(found["quoted"], is_quoted=True)
@@ -57,7 +56,7 @@ def written_mentions(prompt: str) -> Iterator[Mention]:
 
 
 def unfinished_mention(before: str) -> Mention | None:
-    """The mention that the text before the cursor ends with; None where it ends with none, or inside a fence."""
+    """Return the mention being typed before the cursor. None if there is none, or inside a fence."""
     if len(_FENCE.findall(before)) % 2:
         return None
     found = _UNFINISHED.search(before, before.rfind("\n") + 1)
@@ -68,7 +67,7 @@ def unfinished_mention(before: str) -> Mention | None:
 
 
 class ResourceMention(NamedTuple):
-    """What an MCP server offers to read, as a prompt names it."""
+    """An MCP resource named in a prompt."""
 
     server: str
     uri: str
@@ -76,7 +75,7 @@ class ResourceMention(NamedTuple):
 
 
 def mentioned_resources(prompt: str) -> Iterator[ResourceMention]:
-    """What the prompt's own words name as ``@server:uri``, in order; code is left out."""
+    """Yield the resources that the prompt mentions as ``@server:uri``, in order, ignoring code."""
     for found in _RESOURCE.finditer(_own_text(prompt)):
         server, _, uri = (found["quoted"] or _without_sentence(found["plain"])).partition(":")
         if uri:
@@ -84,7 +83,7 @@ def mentioned_resources(prompt: str) -> Iterator[ResourceMention]:
 
 
 def unfinished_resource(before: str) -> ResourceMention | None:
-    """The ``@server:`` that the text before the cursor ends with, and what follows it; None where there is none."""
+    """Return the ``@server:`` mention being typed before the cursor, or None."""
     found = _UNFINISHED_RESOURCE.search(before, before.rfind("\n") + 1)
     if found is None or len(_FENCE.findall(before)) % 2:
         return None
@@ -93,12 +92,12 @@ def unfinished_resource(before: str) -> ResourceMention | None:
 
 
 def mentioned_numbers(prompt: str) -> list[int]:
-    """The numbers of the cells that the prompt's own words name as ``@[4]``, each once."""
+    """Return the distinct numbers of cells that the prompt mentions as ``@[4]``, ignoring code."""
     return list(dict.fromkeys(int(found["number"]) for found in _CELL.finditer(_own_text(prompt))))
 
 
 def unfinished_cell(before: str) -> str | None:
-    """What follows the ``@`` of the cell that the text before the cursor ends with; None where it ends with none."""
+    """Return the cell mention being typed before the cursor, without its ``@``, or None."""
     if len(_FENCE.findall(before)) % 2:
         return None
     found = _UNFINISHED_CELL.search(before, before.rfind("\n") + 1)
@@ -106,7 +105,7 @@ def unfinished_cell(before: str) -> str | None:
 
 
 def _without_sentence(uri: str) -> str:
-    """An address without what the sentence around it ends with."""
+    """Strip trailing punctuation that belongs to the sentence rather than to the URI."""
     while uri:
         last = uri[-1]
         opener = _CLOSERS.get(last)
@@ -118,7 +117,7 @@ def _without_sentence(uri: str) -> str:
 
 
 def _own_text(prompt: str) -> str:
-    """The prompt without fenced code, and without decorators of code that stands there bare."""
+    """Remove fenced code, and decorators of unfenced code, from the prompt."""
     lines = _CODE.sub("", prompt).split("\n")
     kept: list[str] = []
     is_above_definition = False

@@ -1,6 +1,6 @@
-"""A methods section of a notebook, in Markdown: its data, steps, rows, authors, checks and software.
+"""A notebook's methods section in Markdown: data, steps, rows, authors, checks and software.
 
-It says what was recorded, and what was not; no model writes it.
+It states what was recorded, and what wasn't. No model is involved.
 """
 
 import re
@@ -24,50 +24,38 @@ _STATES: Final = {
     "stale": "; *not run since what it reads changed*",
 }
 _SILENT: Final = "**not reported**"
-_MODULE: Final = "module "
-"""How the key of an imported module begins."""
-_NAMES: Final = 4
-"""Names of one cell that are listed."""
-_COMMENT: Final = 100
-"""Characters of a comment that describes a cell."""
+_MODULE: Final = "module "  # prefix of an imported module's key
+_NAMES: Final = 4  # names listed per cell
+_COMMENT: Final = 100  # characters of a comment that describes a cell
 _HASH_DIGITS: Final = 16
-_MARKS: Final = re.compile(r"[\\`*_{}\[\]<>!$|~&]")
-"""What means something in Markdown, or in a formula in it."""
+_MARKS: Final = re.compile(r"[\\`*_{}\[\]<>!$|~&]")  # characters with a meaning in Markdown or in its formulas
 
 
 class DataFile(NamedTuple):
-    """A file that cells read."""
+    """Input file of a notebook, as it is now."""
 
-    name: str
-    """As the code names it."""
-    size: int | None = None
-    """Bytes; None for an address, and for what is not there."""
-    digest: str = ""
-    """SHA-256; empty where it was not made."""
-    changed_after: str = ""
-    """When it was last written, where that was after the read; else empty."""
+    name: str  # as written in the code
+    size: int | None = None  # bytes, or None for URLs and missing files
+    digest: str = ""  # SHA-256, or "" if not computed
+    changed_after: str = ""  # modification time if later than the read, else ""
 
 
 class MethodsFacts(NamedTuple):
-    """What is known of a notebook."""
+    """Recorded facts about a notebook."""
 
     now: datetime
     cells: Sequence[Cell]
-    steps: Mapping[str, RowStep]
-    """The latest run of each cell that was counted, by its id."""
+    steps: Mapping[str, RowStep]  # latest counted run of each cell, by cell id
+    # Text output by cell id, of cells that lost rows and of the prompts they belong to.
     texts: Mapping[str, str]
-    """What cells show as text, by their ids: those that lost rows, and the prompts they belong to."""
-    files: Mapping[str, DataFile]
-    """By the name in the code."""
-    versions: Sequence[tuple[str, str]]
-    """Libraries that the cells import, with their versions; Python first."""
+    files: Mapping[str, DataFile]  # by the name in the code
+    versions: Sequence[tuple[str, str]]  # imported libraries and their versions, Python first
     verified: VerifiedCells | None
-    others: int
-    """Pieces of code that the agent ran in no cell."""
+    others: int  # number of code snippets that the agent ran outside of cells
 
 
 def methods_section(facts: MethodsFacts) -> str:
-    """The whole text."""
+    """Format the section, without empty parts."""
     code = [cell for cell in facts.cells if _is_step(cell)]
     parts = (
         TITLE,
@@ -84,13 +72,13 @@ def methods_section(facts: MethodsFacts) -> str:
 
 
 def silent_losses(step: RowStep, texts: Iterable[str]) -> list[RowChange]:
-    """Rows that a step lost and none of the texts names."""
+    """Return the rows that a step lost and that none of the texts mentions."""
     told = list(texts)
     return [one for one in step.changes if one.kind == "lost" and not any(one.is_told(text) for text in told)]
 
 
 def imported_modules(cells: Iterable[Cell]) -> list[str]:
-    """The packages that the code of cells imports, sorted."""
+    """Return the sorted names of packages that the cells import."""
     keys = (step.key for cell in cells if _is_step(cell) for step in cell_names(cell.source).steps)
     return sorted({key.removeprefix(_MODULE).split(".")[0] for key in keys if key.startswith(_MODULE)})
 
@@ -130,7 +118,7 @@ def _steps(code: Sequence[Cell]) -> str:
 
 
 def _purpose(cell: Cell) -> str:
-    """What a cell is for: its first comment, or the names that it binds."""
+    """Describe a cell by its leading comment, or by the names it binds."""
     first = next((line.strip() for line in cell.source.splitlines() if line.strip() and not line.startswith("%")), "")
     steps = cell_names(cell.source).steps
     bound = dict.fromkeys(step.name for step in steps if step.act in (Act.BIND, Act.ALIAS) and not step.key)
@@ -177,7 +165,7 @@ def _texts_of(cell: Cell, facts: MethodsFacts) -> list[str]:
 
 
 def _step_of(cell: Cell, facts: MethodsFacts) -> RowStep | None:
-    """The run of a cell that was counted, of the source that it has now."""
+    """Return the counted run of a cell's current source, or None."""
     step = facts.steps.get(cell.id)
     return step if step is not None and step.source == cell.source else None
 
@@ -247,7 +235,7 @@ def _unknown(facts: MethodsFacts, code: Sequence[Cell]) -> str:
 
 
 def _as_text(words: str) -> str:
-    """Words of a cell as they stand there: a comment may look like a picture, which the page would load."""
+    """Escape Markdown in a cell's text. A comment may otherwise contain an image, which the page would load."""
     return _MARKS.sub(r"\\\g<0>", " ".join(words.split())).replace("\\\\", "&#92;")
 
 

@@ -1,6 +1,6 @@
-"""What the prompt says of the project: its git state, its tree and README where that is set, and AGENTS.md.
+"""The prompt's text about the project: git state, optionally its tree and README, and AGENTS.md.
 
-It is read once, as a conversation begins, and stays as it was read: every request begins with it.
+It is read once per conversation and stays unchanged, because every request begins with it.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from vibe_jupyter.context.folder_tree import FolderTree
 
 AGENTS_FILE: Final = "AGENTS.md"
+# In search order.
 _READMES: Final = tuple(
     f"{name}{ending}" for name in ("README", "readme") for ending in (".md", ".rst", ".txt", ".markdown", "")
 )
-"""In the order in which they are looked for."""
 _OF_THE_HOME: Final = ("Desktop", "Documents", "Downloads", "Library", "Movies", "Music", "Pictures", "Videos")
 _OF_THE_SYSTEM: Final = (
     *("/", "/Applications", "/Library", "/System", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/media", "/mnt"),
@@ -32,12 +32,12 @@ _OF_THE_SYSTEM: Final = (
 )
 
 
+# Returns the git state of a folder as text, given the number of commits and the seconds per git command.
 ReadGit = Callable[[Path, int, float], Awaitable[str]]
-"""Gives the state of a folder's repository in words, with so many commits, in so many seconds for each question."""
 
 
 class ProjectQuery(NamedTuple):
-    """What is looked at, and within what."""
+    """A project folder with the prompt files and settings that decide what is read from it."""
 
     folder: Path
     prompts: PromptFiles
@@ -45,24 +45,22 @@ class ProjectQuery(NamedTuple):
 
     @property
     def wants_tree(self) -> bool:
-        """Whether the settings or a template of the user's own ask for the tree."""
+        """True if the settings or a custom template require the tree."""
         template = self.prompts.utility_prompt("project_context")
         return self.settings.shows_tree or (not template.is_built_in and "{structure}" in template.text)
 
 
 class ProjectState(NamedTuple):
-    """What was found."""
+    """Git state, tree and README of a project at the start of a conversation."""
 
-    danger: str = ""
-    """Why nothing was looked at; empty where something was."""
+    danger: str = ""  # why nothing was read, or ""
     git: str = ""
-    tree: "FolderTree | None" = None
-    """None where nobody asked for it."""
+    tree: "FolderTree | None" = None  # None if not required
     readme: str = ""
 
 
 async def read_project(query: ProjectQuery, read_git: ReadGit) -> ProjectState:
-    """Look at the project; git, tree and README at the same time."""
+    """Read git state, tree and README of the project concurrently."""
     folder, settings = query.folder, query.settings
     if danger := danger_of(folder):
         return ProjectState(danger)
@@ -93,12 +91,12 @@ def _tree(folder: Path, settings: ProjectContext) -> "FolderTree":
 
 
 def project_text(query: ProjectQuery, state: ProjectState, values: Mapping[str, str]) -> str:
-    """The state in the words of its template.
+    """Format the state with its template.
 
     Args:
-        query: what was asked.
-        state: what was found.
-        values: of the variables that every prompt file may use.
+        query: The query.
+        state: Its results.
+        values: Values of the variables available to all prompt files.
     """
     values = {
         **values,
@@ -120,19 +118,19 @@ def project_text(query: ProjectQuery, state: ProjectState, values: Mapping[str, 
 
 
 def agents_text(whose: str, content: bytes | None, longest: int) -> str:
-    """What an AGENTS.md says, for the model; empty where it says nothing.
+    """Return the prompt's text for an AGENTS.md, or "" if it is empty.
 
     Args:
-        whose: file it is.
-        content: its bytes; None where there is none that may be used.
-        longest: bytes of it that are shown.
+        whose: Owner of the file.
+        content: Content of the file, or None if there is none that may be used.
+        longest: Number of bytes to show.
     """
     body = _document(content or b"", longest)
     return f"Instructions of {whose} ({AGENTS_FILE}):\n{section('agents', body)}" if body else ""
 
 
 def danger_of(folder: Path) -> str:
-    """Why a folder is too wide to be looked through unasked; empty where it is not."""
+    """Return why a folder is too broad to be scanned without asking, or ""."""
     home = Path(os.path.expanduser("~"))
     if folder in (home, home.resolve()):
         return "it is your home folder"
@@ -158,7 +156,7 @@ def _document(content: bytes, longest: int) -> str:
 
 
 def _regular_file(path: Path, most: int) -> bytes | None:
-    """The beginning of a file, a byte more than `most`; None where there is none, or it is a link or a pipe."""
+    """Read up to `most` + 1 bytes, or return None if it doesn't exist or isn't a regular file."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:

@@ -1,7 +1,7 @@
-"""Prompts that are files: the project's if it is trusted, then the user's, then those that come with this package.
+"""Prompt files: the project's if trusted, then the user's, then those shipped with this package.
 
-A base prompt is named by ``system_prompt_id``. The utility prompts have names of their own, and are replaced by a file
-of that name. Variables in braces are filled in; all else stays as it is written, the environment's variables too.
+The base prompt is selected by ``system_prompt_id``. Utility prompts have fixed names and are overridden by files with
+those names. Variables in braces are substituted; everything else, including environment variables, is left unchanged.
 """
 
 import getpass
@@ -15,15 +15,13 @@ from typing import Final, NamedTuple
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
-PROMPTS: Final = "prompts"
-"""The folder, below the user's own and below ``.vibe``."""
+PROMPTS: Final = "prompts"  # name of the folder in the user's own folder and in ``.vibe``
 ENDING: Final = ".md"
-CLI_PROMPT: Final = "cli"
-"""The base prompt where the settings name no other."""
+CLI_PROMPT: Final = "cli"  # default base prompt
+# Base prompt of sub-agents. It names no tools, since a sub-agent may have any of them or none.
 SUBAGENT_PROMPT: Final = "subagent"
-"""What a sub-agent has in its place: it names no tools, since a sub-agent may have any of them or none."""
+# Replacements for built-in prompts where there are no cells.
 WITHOUT_NOTEBOOK: Final = MappingProxyType({CLI_PROMPT: "shell", SUBAGENT_PROMPT: "shell_subagent"})
-"""What takes the place of ours where there are no cells."""
 UTILITY_PROMPTS: Final = ("compact", "project_context", "dangerous_directory")
 _BUILT_IN: Final = Path(__file__).parents[1] / "agent" / PROMPTS
 _VARIABLE: Final = lazy_pattern(r"\{(?P<name>[a-z_]+(?:\.[a-z_]+)?)\}")
@@ -31,30 +29,27 @@ _PLATFORMS: Final = {"win32": "Windows", "darwin": "macOS", "linux": "Linux"}
 
 
 class PromptText(NamedTuple):
-    """What a file says."""
+    """Content and origin of a prompt file."""
 
     text: str
-    is_built_in: bool
-    """Whether it came with this package."""
+    is_built_in: bool  # whether it is shipped with this package
 
 
 class PromptFiles(NamedTuple):
-    """Where prompts are looked for, the strongest first."""
+    """Locations of prompt files, in order of precedence."""
 
-    project: Mapping[str, bytes]
-    """What may be loaded of the project, by path below it; nothing unless it is trusted."""
-    home: Path
-    """The user's own folder."""
+    project: Mapping[str, bytes]  # loadable files by path in the project; empty unless it is trusted
+    home: Path  # the user's own folder
 
     def base_prompt(self, name: str, *, has_notebook: bool = True) -> str:
-        """The base prompt of that name.
+        """Return a base prompt.
 
         Args:
-            name: as the settings have it.
-            has_notebook: whether there can be cells; else one of ours gives way to that for a shell.
+            name: Name of the prompt, as in the settings.
+            has_notebook: Whether there can be cells. If not, a built-in prompt is replaced by its variant for shells.
 
         Raises:
-            ConfigError: there is none; says which there are.
+            ConfigError: There is no such prompt. The message lists the existing ones.
         """
         found = None if name in UTILITY_PROMPTS else self._find(name)
         if found is None:
@@ -67,10 +62,10 @@ class PromptFiles(NamedTuple):
         return found.text
 
     def utility_prompt(self, name: str) -> PromptText:
-        """The prompt for one purpose, such as ``compact``.
+        """Return the prompt for a specific purpose, such as ``compact``.
 
         Raises:
-            ConfigError: there is none of that name.
+            ConfigError: There is no such prompt.
         """
         found = self._find(name)
         if found is None:
@@ -78,14 +73,14 @@ class PromptFiles(NamedTuple):
         return found
 
     def names(self) -> list[str]:
-        """Every base prompt there is."""
+        """Return the names of all base prompts."""
         below = (self.home / PROMPTS).glob(f"*{ENDING}")
         found = {path.stem for path in (*_BUILT_IN.iterdir(), *below) if path.name.endswith(ENDING)}
         found |= {path.stem for path in map(PurePosixPath, self.project) if path == _project_path(path.stem)}
         return sorted(found.difference(UTILITY_PROMPTS))
 
     def own_path(self, name: str) -> Path:
-        """Where the user's own prompt of that name would be."""
+        """Return the path of the user's prompt with this name, which may not exist."""
         return self.home / PROMPTS / f"{name}{ENDING}"
 
     def _find(self, name: str) -> PromptText | None:
@@ -102,7 +97,7 @@ class PromptFiles(NamedTuple):
 
 
 def prompt_variables(*, model: str, theme: str, shell: str, now: datetime) -> Mapping[str, str]:
-    """What stands for each variable of a prompt file."""
+    """Return the values of the variables in prompt files."""
     return {
         "config.active_model": model,
         "config.textual_theme": theme,
@@ -114,7 +109,7 @@ def prompt_variables(*, model: str, theme: str, shell: str, now: datetime) -> Ma
 
 
 def fill_variables(text: str, values: Mapping[str, str]) -> str:
-    """The text with the variables that are known; a line that holds empty ones alone is left out."""
+    """Substitute known variables. Lines that become blank are removed."""
 
     def filled(line: str) -> str | None:
         out = _VARIABLE.sub(lambda found: values.get(found["name"], found[0]), line)
@@ -124,7 +119,7 @@ def fill_variables(text: str, values: Mapping[str, str]) -> str:
 
 
 def platform_name() -> str:
-    """What users call the operating system."""
+    """Return the common name of the operating system."""
     return _PLATFORMS.get(sys.platform, sys.platform)
 
 
@@ -139,5 +134,5 @@ def _decoded(content: bytes) -> str:
 def _user_name() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a user id without a name, as in some containers
+    except (OSError, KeyError, ImportError):  # user ids without a name, as in some containers
         return ""

@@ -1,4 +1,4 @@
-"""Code that ran is read while the kernel rests, so that the first prompt finds known what every cell read and left."""
+"""Analyze executed code while the kernel is idle, so that cell dependencies are known at the first prompt."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,29 +10,24 @@ from vibe_jupyter.safe_imports import without_working_folder
 if TYPE_CHECKING:
     from vibe_jupyter.notebook.replay import Replay
 
-KEPT: Final = 10_000
-"""Runs remembered."""
+KEPT: Final = 10_000  # runs remembered
 _EVENT: Final = "post_run_cell"
-SLICE: Final = 0.005
-"""Seconds of reading at a time."""
-_PAUSE: Final = 0.002
-"""Seconds between two slices."""
+SLICE: Final = 0.005  # seconds of analysis per slice
+_PAUSE: Final = 0.002  # seconds between slices
 
 
 class ReadAhead:
-    """One for a kernel, until its app listens to the runs itself. Main thread."""
+    """Background analysis in a kernel, until its app observes executions itself. Main thread only."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self.replay: Replay | None = None
-        """Of the runs so far; None before the kernel rested after one."""
-        self._known = 0
-        """Execution count of the newest of them."""
+        self.replay: Replay | None = None  # replay of the runs so far, or None before the first idle time
+        self._known = 0  # execution count of the latest analyzed run
         self._timer: asyncio.Handle | None = None
         shell.events.register(_EVENT, self._on_ran)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop the analysis and unregister the callback."""
         if self._on_ran in self._shell.events.callbacks[_EVENT]:
             self._shell.events.unregister(_EVENT, self._on_ran)
         if self._timer is not None:
@@ -44,7 +39,7 @@ class ReadAhead:
         if self._timer is None:
             try:
                 loop = asyncio.get_running_loop()
-            except RuntimeError:  # nobody would call us; the first prompt reads what is left
+            except RuntimeError:  # no loop to run the analysis; the first prompt does the rest
                 return
             self._timer = loop.call_soon(self._read_some, loop)
 
@@ -61,7 +56,7 @@ class ReadAhead:
 
 
 def earlier_runs(shell: Any, after: int = 0) -> Iterator[tuple[int, str]]:
-    """Execution counts above `after`, and the code that ran as each, by IPython's history."""
+    """Yield execution counts above `after` with the source of each run, from IPython's history."""
     sources: list[str] = shell.history_manager.input_hist_raw
     first = max(after + 1, len(sources) - KEPT)
     yield from enumerate(islice(list(sources), first, None), first)

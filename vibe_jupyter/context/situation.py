@@ -1,6 +1,6 @@
-"""What the model is reported of the notebook before each prompt: its cells, what the user did, and the variables.
+"""Report on the notebook before each prompt: its cells, the user's actions, and the variables.
 
-The first report of a conversation tells all, later ones what changed since. The same state gives the same text, which
+A conversation's first report is complete; later ones contain only changes. Equal states yield equal texts. The report
 goes into the newest user message and is never rewritten, so that the conversation stays append-only.
 """
 
@@ -35,62 +35,50 @@ from vibe_jupyter.variables.describing import WITH_VALUES
 if TYPE_CHECKING:
     from vibe_jupyter.notebook.document import Listing
 
-REPORT_LIMIT: Final = 5_900
-"""Characters of the whole section."""
+REPORT_LIMIT: Final = 5_900  # characters of the whole section
 OUTLINE_LIMIT: Final = 3_800
 CHANGES_LIMIT: Final = 1_600
-_NEAR: Final = 3
-"""Cells named on each side of the prompt in a longer notebook."""
-_NAMED: Final = 6
-"""Cells named in a longer notebook because the prompt names them."""
+_NEAR: Final = 3  # cells shown on each side of the prompt in a longer notebook
+_NAMED: Final = 6  # cells shown in a longer notebook because the prompt mentions them
 _DIFF_LINES: Final = 8
-_LINE: Final = 110
-"""Characters shown of one line of code."""
+_LINE: Final = 110  # characters shown per line of code
 _NUMBER: Final = lazy_pattern(r"\[(\d+)\]|#(\d+)")
 
 
 class Surroundings(NamedTuple):
-    """What a prompt is given to begin with."""
+    """State of the notebook and front end at a prompt."""
 
     prompt: str
-    listing: "Listing | None" = None
-    """All cells; None where they could not be found out."""
+    listing: "Listing | None" = None  # all cells, or None if unknown
     prompt_cell: str | None = None
-    is_live: bool = False
-    """Whether a page answered, and not a file."""
-    attended: bool = True
-    """Whether anyone can allow a call."""
-    has_notebook: bool = True
-    """Whether there can be cells: not in a terminal."""
-    allowed: frozenset[str] = frozenset()
-    """Tools that run unasked in this run."""
-    written: frozenset[str] = frozenset()
-    """Ids of the cells that the agent wrote."""
+    is_live: bool = False  # True if a front end answered, rather than a file being read
+    attended: bool = True  # whether someone can approve calls
+    has_notebook: bool = True  # whether there can be cells; False in a terminal
+    allowed: frozenset[str] = frozenset()  # tools that run without asking in this run
+    written: frozenset[str] = frozenset()  # ids of cells that the agent wrote
+    # Working directory of code if it differs from the project folder, where files and commands are, else "".
     code_folder: str = ""
-    """Where code runs; empty for the project's folder, where files and commands are."""
 
 
 class SituationReport:
-    """One for a conversation. Main thread only, since it reads variables."""
+    """Reports of one conversation. Main thread only, since it reads variables."""
 
     def __init__(self, log: ExecutionLog) -> None:
         self._log = log
         self._marks: dict[str, Mark] = {}
         self._frame = ""
+        # State at the end of the last run, or None before the first report with cells.
         self._cells: tuple[Cell, ...] | None = None
-        """As they were when the last run was over; None before the first report with cells."""
-        self._path = ""
-        """Of the notebook that they are in."""
+        self._path = ""  # path of the notebook with these cells
         self._stale: dict[str, str] = {}
-        self._runs = 0
-        """Executions known by now."""
+        self._runs = 0  # number of executions already reported
         self._is_first = True
         self.describing = WITH_VALUES
+        # Cells whose addresses the last section mentioned. After the first outline of a long notebook, all cells.
         self.shown: Sequence[Cell] = ()
-        """The cells whose addresses the last section told; of a long notebook's first outline all."""
 
     def section(self, around: Surroundings) -> str:
-        """The section for the next prompt; empty when nothing changed."""
+        """Return the section for the next prompt, or "" if nothing changed."""
         self.shown = ()
         left = self._leave_notebook(around.listing)
         values = self._log.namespace()
@@ -116,25 +104,25 @@ class SituationReport:
         return section("notebook", head_and_tail("\n".join([frame, *parts]), REPORT_LIMIT))
 
     def _leave_notebook(self, listing: "Listing | None") -> list[str]:
-        """Forget the cells of another notebook than this one, which has the same kernel; a line that says so."""
+        """Discard the cells if this is another notebook with the same kernel. Returns a line that reports it."""
         known = {cell.id for cell in self._cells or ()}
         if listing is None or not known or listing.path == self._path:
             return []
         if any(cell.id in known for cell in listing.cells):
-            return []  # it was renamed
+            return []  # the notebook was renamed
         self._cells, self._stale = None, {}
         return [f"another notebook than {cut_end(self._path, 200)}, in the same kernel; the cells there stay"]
 
     def remember(self, listing: "Listing | None" = None) -> None:
-        """Take what is there now as known, since the model saw what its own calls did.
+        """Record the current state as known, since the model saw the effects of its own calls.
 
         Args:
-            listing: the cells when the run was over; None where nobody asked for them.
+            listing: The cells at the end of the run, or None if they weren't requested.
         """
         self._take(listing, {name: variable_mark(value) for name, value in self._log.namespace().items()})
 
     def take_cells(self, listing: "Listing") -> None:
-        """The cells as they were when the last run was over."""
+        """Record the cells at the end of the last run."""
         if self._cells is not None:
             self._cells, self._path = listing.cells, listing.path
 
@@ -203,7 +191,7 @@ def _frame_line(around: Surroundings) -> str:
 
 
 def _without_place(frame: str) -> str:
-    """The place of the prompt moves, and the number of cells grows, with each prompt."""
+    """Remove the prompt's position and the number of cells, which change with every prompt."""
     return re.sub(r": \d+ cells|; the prompt is #\d+", "", frame)
 
 
@@ -301,7 +289,7 @@ def _run_words(cell: Cell) -> str:
 def _failure_lines(cell: Cell) -> Iterator[str]:
     for output in cell.outputs:
         if output.type == "error":
-            yield f"  {cut_end(output.text.strip().split(chr(10))[-1], _LINE)}"
+            yield f"  {cut_end(' '.join(output.text.split()), _LINE)}"
 
 
 def _deleted_lines(before: Sequence[Cell], now: Sequence[Cell], around: Surroundings) -> Iterator[str]:
@@ -323,7 +311,7 @@ def _moved_lines(before: Sequence[Cell], now: Sequence[Cell], short: Mapping[str
 
 
 def _rising(numbers: Sequence[int]) -> set[int]:
-    """Places of a longest rising part."""
+    """Return the positions of a longest increasing subsequence."""
     ends: list[int] = []
     places: list[int] = []
     previous: list[int | None] = []
@@ -344,7 +332,7 @@ def _rising(numbers: Sequence[int]) -> set[int]:
 
 
 def _run_lines(runs: Iterable[Execution]) -> Iterator[str]:
-    """Runs of the user's, where the cells themselves are not known."""
+    """Describe the user's runs when the cells themselves are unknown."""
     for one in runs:
         if one.number is not None and one.source and not gives_prompt(one.source):
             failed = "" if one.ok else " failed"

@@ -1,4 +1,4 @@
-"""The variables in the report before a prompt: those that it means first, then the newest."""
+"""Variables in the report before a prompt: first those that the prompt mentions, then the newest."""
 
 import re
 import types
@@ -12,21 +12,15 @@ from vibe_jupyter.notebook.replay import Mark
 from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
 from vibe_jupyter.variables.describing import Describing
 
-VARIABLES_LIMIT: Final = 1_400
-"""Characters of all of them."""
-WORD: Final = lazy_pattern(r"[^\W\d]\w*")
-"""What may be a name in a prompt."""
+VARIABLES_LIMIT: Final = 1_400  # characters of all lines together
+WORD: Final = lazy_pattern(r"[^\W\d]\w*")  # possible names in a prompt
+# Characters of `VARIABLES_LIMIT` reserved for imports, deleted variables and the names that didn't fit.
 _OTHER_LINES: Final = 300
-"""Characters of `VARIABLES_LIMIT` for imports, for what is gone and for what found no room."""
-_VARIABLE: Final = 170
-"""Characters shown of one variable."""
-_DETAILS: Final = 30
-"""Characters from which two equal descriptions of columns are reported once."""
-_SHORTEST_LABEL: Final = 2
-"""Letters of a column's label that a prompt can mean: one alone is mostly a word."""
+_VARIABLE: Final = 170  # characters per variable
+_DETAILS: Final = 30  # characters from which equal column descriptions are shown only once
+_SHORTEST_LABEL: Final = 2  # letters of a column label that a prompt can mention; a single letter is usually a word
 _COLUMNS_AS: Final = " (columns as "
-_LABELS: Final = 4
-"""Columns that are named because the prompt means them."""
+_LABELS: Final = 4  # columns shown because the prompt mentions them
 
 
 def variable_lines(
@@ -36,7 +30,7 @@ def variable_lines(
     marks: Mapping[str, Mark],
     describing: Describing,
 ) -> list[str]:
-    """What is new or changed: first what the prompt names, then what has a column that it names, then the newest."""
+    """Describe new and changed variables: those the prompt names, those with a column it names, then the newest."""
     changed = [name for name in reversed(list(marks)) if known.get(name) != marks[name]]
     words = set(WORD.findall(prompt))
     imports = [name for name in changed if _is_imported(values[name])]
@@ -68,7 +62,7 @@ def variable_lines(
 def _variable_line(
     name: str, value: object, meant: Sequence[str], columns: dict[str, str], describing: Describing
 ) -> str:
-    """One variable; columns that the prompt means are added where the line ends before them."""
+    """Describe a variable. Columns that the prompt mentions are appended if the line was cut before them."""
     line = cut_end(_told_columns(name, f"{name}: {describing.line(value)}", columns), _VARIABLE)
     unseen = [label for label in meant if not _names(line, label)]
     if not unseen or _COLUMNS_AS in line:
@@ -78,7 +72,7 @@ def _variable_line(
 
 
 def _label_finder(prompt: str) -> Callable[[str], bool]:
-    """Whether the prompt means a column of that label, however it is capitalized."""
+    """Return a predicate for column labels that the prompt mentions, ignoring case."""
     text = prompt.casefold()
     words = set(WORD.findall(text))
 
@@ -94,12 +88,12 @@ def _label_finder(prompt: str) -> Callable[[str], bool]:
 
 
 def _names(text: str, label: str) -> bool:
-    """Whether it stands in the text, and not as a part of another word."""
+    """Return whether the label occurs in the text as a whole word."""
     return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text) is not None
 
 
 def _told_columns(name: str, line: str, columns: dict[str, str]) -> str:
-    """Columns that an earlier line has told, by its name."""
+    """Replace columns that an earlier variable has too by a reference to it."""
     head, bracket, details = line.partition(" (")
     if not bracket or len(details) < _DETAILS:
         return line

@@ -1,6 +1,6 @@
-"""What a hook answers: its exit code, and JSON on stdout in the fields of Mistral Vibe or of Claude Code.
+"""Parsing of a hook's verdict: its exit code, and JSON on stdout with the fields of Mistral Vibe or Claude Code.
 
-Both programs' fields count in both forms: a script shared between them must not be misread as "allow".
+The fields of both programs are honored in either form: a script shared between them must not be misread as "allow".
 """
 
 import json
@@ -16,8 +16,7 @@ REASON_LIMIT: Final = 2_000  # characters
 CONTEXT_LIMIT: Final = 8_000  # characters
 _DENIES: Final = frozenset({"deny", "block", "reject"})
 _ALLOWS: Final = frozenset({"allow", "approve", "accept", "defer", "none", ""})
-_BLOCKED: Final = 2
-"""Exit code by which Claude Code's hooks block, with the reason on stderr."""
+_BLOCKED: Final = 2  # exit code with which Claude Code's hooks block; the reason is on stderr
 
 
 class HookAnswer(NamedTuple):
@@ -25,19 +24,15 @@ class HookAnswer(NamedTuple):
 
     denies: bool = False
     asks: bool = False
-    stops: bool = False
-    """True if the agent is to end its run."""
+    stops: bool = False  # True if the agent must end its run
     reason: str = ""
-    context: str = ""
-    """Text for the model."""
-    message: str = ""
-    """Text for the user."""
-    arguments: dict[str, JsonValue] | None = None
-    """The call's arguments as the hook rewrote them."""
+    context: str = ""  # text for the model
+    message: str = ""  # text for the user
+    arguments: dict[str, JsonValue] | None = None  # the call's arguments as rewritten by the hook
 
 
 class HookFailure(NamedTuple):
-    """A hook that could not give a verdict."""
+    """Failure of a hook to give a verdict."""
 
     reason: str
 
@@ -52,7 +47,7 @@ def read_answer(hook: Hook, done: FinishedCommand) -> HookAnswer | HookFailure:
             return HookAnswer(denies=True, reason=said)
         return HookFailure(f"exit code {done.returncode}" + (f": {said}" if said else ""))
     text = done.stdout.strip()
-    # Claude Code takes text that is no JSON for a log.
+    # Claude Code treats output that isn't JSON as a log.
     if not text or (hook.form == "claude" and not text.startswith("{")):
         return HookAnswer()
     if done.was_truncated:
@@ -101,5 +96,5 @@ def _text(said: Mapping[str, Any], *keys: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Text within a limit, with a note where it is cut."""
+    """Truncate a text, noting how many characters were left out."""
     return text if len(text) <= limit else f"{text[:limit]} [… {len(text) - limit:,} more characters left out]"

@@ -1,4 +1,4 @@
-"""A hook as its file declares it."""
+"""Hooks as declared in their files."""
 
 import fnmatch
 import re
@@ -9,27 +9,26 @@ from typing import Final, Literal
 
 from vibe_jupyter.hooks.tool_aliases import names_in
 
+# Before a tool call, after it, and when the agent is about to end its run.
 HookEvent = Literal["pre_tool", "post_tool", "post_agent"]
-"""Before a tool call, after it, and when the agent is about to end its run."""
+# Format of the hook, which determines the matcher's dialect and the field names in the JSON on stdin.
 HookForm = Literal["vibe", "claude"]
-"""Whose format the hook is written in: it decides the matcher's dialect and the names in the JSON on stdin."""
 
 REGEX: Final = "re:"
 DEFAULT_TIMEOUT: Final = 60.0  # seconds
 LONGEST_TIMEOUT: Final = 600.0  # seconds
 LONGEST_MATCHER: Final = 2_000  # characters
-MAIN_AGENT: Final = "main"
-"""Matches the agent that took the prompt, whatever its name."""
+MAIN_AGENT: Final = "main"  # matches the agent that took the prompt, whatever its name
 _SHOWN_NAME: Final = 60  # characters
 _SHOWN_COMMAND: Final = 500  # characters
 _WHEN: Final = {"pre_tool": "before", "post_tool": "after", "post_agent": "at the end of a run of"}
+# Claude Code compares such matchers with whole names, separated by `|`; all others are regular expressions.
 _PLAIN_MATCHER: Final = re.compile(r"[\w|, -]*")
-"""Claude Code compares such a matcher with whole names, separated by ``|``; any other is a regular expression."""
 
 
 @dataclass(frozen=True)
 class Hook:
-    """One command, and the calls it is run for."""
+    """A command, and the calls it is run for."""
 
     name: str
     event: HookEvent
@@ -37,21 +36,19 @@ class Hook:
     form: HookForm
     source: Path
     match: str = "*"
-    timeout: float = DEFAULT_TIMEOUT
-    """Seconds."""
-    strict: bool = False
-    """True if a failing post_tool hook withholds the result. A failing pre_tool hook always denies."""
+    timeout: float = DEFAULT_TIMEOUT  # seconds
+    strict: bool = False  # True if a failing post_tool hook withholds the result; a failing pre_tool hook always denies
+    # False for `Stop` (main agent), True for `SubagentStop` (sub-agents), None for both.
     for_subagents: bool | None = None
-    """``Stop`` is for the main agent, ``SubagentStop`` for sub-agents; None for both."""
 
     @property
     def title(self) -> str:
-        """Display name: one line, cut."""
+        """Display name: one line, truncated."""
         return f"“{_one_line(self.name, _SHOWN_NAME)}” ({self.source})"
 
     @property
     def line(self) -> str:
-        """The hook in one line, with its command, as the trust card and `%vibe config` list it."""
+        """The hook and its command in one line, as listed on the trust card and by `%vibe config`."""
         scope = "every tool" if self.match in ("*", "") else _one_line(self.match, _SHOWN_NAME)
         if self.event == "post_agent" and self.match in ("*", ""):
             scope = "every agent"
@@ -61,7 +58,7 @@ class Hook:
         """Return the name under which the hook selects a tool, or None if it doesn't.
 
         Args:
-            names: the names our tool goes by.
+            names: The names of our tool.
         """
         known = names_in(self.form, names)
         return next((name for name in known if matches(self.match, name, self.form)), None)
@@ -75,7 +72,7 @@ class Hook:
 
 
 def matches(pattern: str, name: str, form: HookForm) -> bool:
-    """Return whether a matcher selects a name. Case counts for nothing, so that a guard never misses a spelling."""
+    """Return whether a matcher selects a name. Case-insensitive, so that a guard never misses a spelling."""
     if pattern in ("", "*"):
         return True
     if pattern.startswith(REGEX):
@@ -88,7 +85,7 @@ def matches(pattern: str, name: str, form: HookForm) -> bool:
 
 
 def check_matcher(pattern: str, form: HookForm) -> str:
-    """Return what is wrong with a matcher, or "" if nothing is."""
+    """Return what is wrong with a matcher, or "" if it is valid."""
     if len(pattern) > LONGEST_MATCHER:
         return f"it has {len(pattern):,} characters; at most {LONGEST_MATCHER:,} are read"
     expression = pattern.removeprefix(REGEX)

@@ -1,7 +1,7 @@
-"""Hooks from a parsed file, in either form.
+"""Conversion of a parsed file, in either form, to hooks.
 
-Mistral Vibe's form is a list of ``[[hooks]]``. Claude Code's is a table of events, each with matchers and their
-commands, as in ``settings.json``; ``hooks.toml`` may hold it too.
+Mistral Vibe's form is a list of `[[hooks]]`. Claude Code's is a table of events, each with matchers and their commands,
+as in `settings.json`; `hooks.toml` may contain it as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ from vibe_jupyter.hooks.definition import DEFAULT_TIMEOUT, LONGEST_TIMEOUT, Hook
 
 M = TypeVar("M", bound=BaseModel)
 
-MOST_HOOKS: Final = 100
-"""Hooks of one file."""
+MOST_HOOKS: Final = 100  # number of hooks in one file
+# Names of events in Mistral Vibe 3 and in its release 2.18.
 VIBE_EVENTS: Final[Mapping[str, HookEvent]] = {
     "pre_tool": "pre_tool",
     "post_tool": "post_tool",
@@ -25,7 +25,7 @@ VIBE_EVENTS: Final[Mapping[str, HookEvent]] = {
     "after_tool": "post_tool",
     "post_agent_turn": "post_agent",
 }
-"""Names of events in Mistral Vibe 3, and those of its release 2.18."""
+# Events with an equivalent here, and whether they are only for sub-agents or only for the main agent.
 CLAUDE_EVENTS: Final[Mapping[str, tuple[HookEvent, bool | None]]] = {
     "PreToolUse": ("pre_tool", None),
     "PostToolUse": ("post_tool", None),
@@ -33,24 +33,22 @@ CLAUDE_EVENTS: Final[Mapping[str, tuple[HookEvent, bool | None]]] = {
     "Stop": ("post_agent", False),
     "SubagentStop": ("post_agent", True),
 }
-"""Events that have an equal here, and whether one is for sub-agents alone."""
+# Events of Claude Code that report and can't refuse anything; any other unsupported event would narrow.
 HARMLESS_EVENTS: Final = frozenset(
     {"Notification", "SessionStart", "SessionEnd", "SubagentStart", "PreCompact", "PostCompact", "Setup"}
     | {"InstructionsLoaded", "CwdChanged", "FileChanged", "WorktreeCreate", "WorktreeRemove", "StopFailure"}
 )
-"""Events of Claude Code that report and cannot refuse anything. Any other that isn't run would narrow."""
+# Keys of a Claude Code handler that are supported or irrelevant to a guard.
 _HARMLESS_KEYS: Final = frozenset({"type", "command", "timeout", "statusMessage", "description", "async", "once"})
-"""Keys of a Claude Code handler that are understood, or change nothing that a guard relies on."""
 
 
 class HookFile(NamedTuple):
-    """The hooks of one file."""
+    """Hooks of one file."""
 
     hooks: tuple[Hook, ...] = ()
+    # Unsupported entries that would narrow, by their place in the file, such as `hooks.UserPromptSubmit`.
     unheeded: tuple[str, ...] = ()
-    """What would narrow and isn't run, by its place in the file, such as ``hooks.UserPromptSubmit``."""
-    unused: tuple[str, ...] = ()
-    """What isn't run either and can't narrow anything."""
+    unused: tuple[str, ...] = ()  # unsupported entries that can't narrow anything
 
 
 class _VibeHook(BaseModel):
@@ -78,11 +76,11 @@ def read_hooks(content: Mapping[str, Any], path: Path) -> HookFile:
     """Return the hooks of a file.
 
     Args:
-        content: the parsed file.
-        path: where it is.
+        content: The parsed file.
+        path: Path of the file.
 
     Raises:
-        ConfigError: an entry is wrong; names the file and the entry.
+        ConfigError: An entry is invalid; the message names the file and the entry.
     """
     declared = content.get("hooks")
     if declared is None or content.get("disableAllHooks") is True:
@@ -149,17 +147,17 @@ def _read_claude(events: Mapping[str, Any], path: Path) -> HookFile:
 
 
 def _handlers(name: str, rules: Any, path: Path) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """Each handler of an event, with its place and the rule it stands in."""
+    """Yield each handler of an event, with its place and its rule."""
     for number, rule in enumerate(_list_of_tables(rules, path, f"hooks.{name}"), start=1):
         place = f"hooks.{name}[{number}]"
-        # Some files leave the inner list out and put the command beside the matcher.
+        # Some files omit the inner list and put the command beside the matcher.
         handlers = rule.get("hooks", [rule])
         for inner, handler in enumerate(_list_of_tables(handlers, path, f"{place}.hooks"), start=1):
             yield f"{place}.hooks[{inner}]", rule, handler
 
 
 def _not_run(handler: Mapping[str, Any]) -> str:
-    """The key of a handler that can't be run here; "" for one that can."""
+    """Return the key that makes a handler unsupported, or "" if it is supported."""
     if handler.get("type", "command") != "command":
         return "type"
     if handler.get("async") is True:

@@ -1,7 +1,7 @@
-"""Runs hooks around a tool call, and at the end of a run.
+"""Execution of hooks around tool calls and at the end of runs.
 
-A hook is a shell command with JSON on stdin. It runs as the tool bash's commands do: without keys in its environment,
-with bounded output, and everything it started is ended with it.
+A hook is a shell command with JSON on stdin. It runs like the commands of the `bash` tool: without keys in its
+environment, with bounded output, and its child processes are killed with it.
 """
 
 import json
@@ -21,14 +21,13 @@ from vibe_jupyter.tools.child_environment import child_environment
 from vibe_jupyter.tools.process import ShellCommand, run_command
 from vibe_jupyter.tools.shell_path import find_shell, why_no_shell
 
-OUTPUT_LIMIT: Final = 1_000_000  # bytes kept of each stream
-TEXT_LIMIT: Final = 1_000_000  # characters of a result that a hook reads
-MOST_RETRIES: Final = 3
-"""Times that post_agent hooks may send the agent on in one run."""
+OUTPUT_LIMIT: Final = 1_000_000  # bytes of each stream; the rest is dropped
+TEXT_LIMIT: Final = 1_000_000  # characters of a result sent to a hook
+MOST_RETRIES: Final = 3  # how many times post_agent hooks may make the agent continue in one run
+# Passes of all hooks over a call; after a rewrite each hook judges it again, and a second rewrite is refused.
 _PASSES: Final = 2
-"""Times that all hooks judge a call. A rewritten call is judged by each of them again, and may not change once more."""
+# Stdin is a file: a pipe would block unless the hook reads it, and an argument is limited to 128 kB.
 _WITH_STDIN: Final = 'exec <"$1" && shift && exec "$@"'
-"""The payload is a file: a pipe would need the hook to read it, and an argument has a limit of 128 kB."""
 _CLAUDE_EVENTS: Final[Mapping[HookEvent, str]] = {
     "pre_tool": "PreToolUse",
     "post_tool": "PostToolUse",
@@ -37,28 +36,26 @@ _CLAUDE_EVENTS: Final[Mapping[HookEvent, str]] = {
 
 
 class HookPlace(NamedTuple):
-    """Where hooks run, and for which session."""
+    """Folder, environment and session of hooks."""
 
     folder: Path
     environ: Mapping[str, str]
+    # Returns the session's id and the folder of its transcript.
     session: Callable[[], tuple[str, str]] = lambda: ("", "")
-    """Id of the session, and where its transcript is kept."""
 
 
 class HookedCall(NamedTuple):
-    """A tool call as hooks see it."""
+    """A tool call as seen by hooks."""
 
     id: str
     tool: str
-    names: Sequence[str]
-    """All names the tool goes by, its own first."""
+    names: Sequence[str]  # all names of the tool, its own first
     arguments: Mapping[str, JsonValue]
-    paths: Mapping[str, Path] = {}
-    """Where each path in the arguments leads."""
+    paths: Mapping[str, Path] = {}  # resolved paths of the arguments
 
 
 class HookedResult(NamedTuple):
-    """A tool call's result as hooks see it."""
+    """A tool call's result as seen by hooks."""
 
     text: str
     details: Mapping[str, JsonValue]
@@ -67,26 +64,21 @@ class HookedResult(NamedTuple):
 
 
 class CallVerdict(NamedTuple):
-    """What pre_tool hooks make of a call."""
+    """Combined verdict of pre_tool hooks on a call."""
 
     denied_by: Hook | None = None
     asked_by: Hook | None = None
-    reason: str = ""
-    """Of the hook that denies or asks."""
-    has_failed: bool = False
-    """True if the hook denies because it could not judge the call."""
+    reason: str = ""  # reason of the hook that denies or asks
+    has_failed: bool = False  # True if the hook denies because it couldn't judge the call
     stops: bool = False
-    arguments: dict[str, JsonValue] | None = None
-    """The arguments to go on with, or None if no hook changed them."""
+    arguments: dict[str, JsonValue] | None = None  # the rewritten arguments, or None if no hook changed them
     rewritten_by: Hook | None = None
-    contexts: tuple[tuple[Hook, str], ...] = ()
-    """Texts for the model."""
-    notices: tuple[str, ...] = ()
-    """Texts for the user."""
+    contexts: tuple[tuple[Hook, str], ...] = ()  # texts for the model
+    notices: tuple[str, ...] = ()  # texts for the user
 
 
 class ResultVerdict(NamedTuple):
-    """What post_tool hooks make of a result."""
+    """Combined verdict of post_tool hooks on a result."""
 
     withheld_by: Hook | None = None
     reason: str = ""
@@ -96,7 +88,7 @@ class ResultVerdict(NamedTuple):
 
 
 class RunVerdict(NamedTuple):
-    """What post_agent hooks make of a run that is about to end."""
+    """Combined verdict of post_agent hooks on a run that is about to end."""
 
     sent_on_by: Hook | None = None
     reason: str = ""
@@ -104,25 +96,26 @@ class RunVerdict(NamedTuple):
 
 
 class CommandHooks:
-    """All hooks that hold now, in the order in which they run: a project's first, so that the user's own judge last."""
+    """All active hooks in execution order: a project's first, so that the user's own have the final say."""
 
     def __init__(self, hooks: Sequence[Hook], place: HookPlace, *, retries: int = MOST_RETRIES) -> None:
-        """
+        """Store the hooks without running any.
+
         Args:
-            hooks: those that may run.
-            place: where they run.
-            retries: times that they may send the agent on in one run.
+            hooks: The hooks that may run.
+            place: Folder, environment and session.
+            retries: How many times they may make the agent continue in one run.
         """
         self.hooks = tuple(hooks)
         self.retries = retries
         self._place = place
 
     def judges(self, names: Sequence[str]) -> bool:
-        """Return whether a pre_tool hook selects a tool of these names."""
+        """Return whether a pre_tool hook selects a tool with these names."""
         return bool(self._selecting("pre_tool", names))
 
     async def before_call(self, call: HookedCall) -> CallVerdict:
-        """Run the pre_tool hooks that select the call. One that fails denies it."""
+        """Run the pre_tool hooks that select the call. A failing hook denies it."""
         verdict = CallVerdict()
         given = dict(call.arguments)
         for _ in range(_PASSES):
@@ -137,7 +130,7 @@ class CommandHooks:
         return verdict if given != call.arguments else verdict._replace(arguments=None, rewritten_by=None)
 
     async def _judge(self, call: HookedCall, verdict: CallVerdict) -> CallVerdict:
-        """One pass of all hooks; each sees the arguments as the hook before it left them."""
+        """Run one pass of all hooks. Each sees the arguments as rewritten by the hooks before it."""
         given = dict(call.arguments)
         for hook, name in self._selecting("pre_tool", call.names):
             shown = shown_arguments(call.tool, given, call.paths)
@@ -179,13 +172,13 @@ class CommandHooks:
         return verdict
 
     async def after_run(self, agent: str, *, is_main: bool, retried: int, text: str) -> RunVerdict:
-        """Run the post_agent hooks. One that fails lets the run end.
+        """Run the post_agent hooks. A failing hook lets the run end.
 
         Args:
-            agent: the agent that is about to end.
+            agent: The agent that is about to end.
             is_main: False for a sub-agent.
-            retried: times that hooks have sent it on already.
-            text: its last answer.
+            retried: How many times hooks have already made it continue.
+            text: Its last answer.
         """
         notices: list[str] = []
         for hook in self.hooks:
@@ -241,7 +234,7 @@ class CommandHooks:
 
 
 def _unshown(_text: str) -> None:
-    """Output of a hook is read when it has ended."""
+    """Ignore streamed output, because a hook's output is parsed once it has ended."""
 
 
 def _claude_event(hook: Hook) -> str:
@@ -271,7 +264,7 @@ def _message(hook: Hook, answer: HookAnswer) -> tuple[str, ...]:
 
 def _noted(verdict: CallVerdict, hook: Hook, answer: HookAnswer) -> CallVerdict:
     contexts = ((hook, answer.context),) if answer.context else ()
-    # A rewritten call is judged twice: what was said before is not said again.
+    # After a rewrite the same hook runs again: don't repeat its messages.
     notices = [one for one in _message(hook, answer) if one not in verdict.notices]
     contexts = tuple(one for one in contexts if one not in verdict.contexts)
     return verdict._replace(contexts=(*verdict.contexts, *contexts), notices=(*verdict.notices, *notices))

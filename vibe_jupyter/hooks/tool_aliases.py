@@ -1,7 +1,7 @@
-"""Names of our tools and of their arguments in Mistral Vibe and in Claude Code.
+"""Names of our tools and their arguments in Mistral Vibe and Claude Code.
 
-A guard written for these programs has to find the tool of ours that does the same. Later spellings come first: the
-first name that the matcher selects is the one in the JSON that the hook reads.
+A guard written for these programs must find our equivalent of a tool. Later spellings come first: the first name that
+the matcher selects is the one in the JSON that the hook reads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,11 @@ _SAME: Final[Mapping[str, str]] = {}
 
 
 class Aliases(NamedTuple):
-    """Names of one tool elsewhere."""
+    """Names of a tool in other programs."""
 
     vibe: tuple[str, ...] = ()
     claude: tuple[str, ...] = ()
-    arguments: Mapping[str, str] = _SAME
-    """Our argument to theirs, which the hook finds beside ours."""
+    arguments: Mapping[str, str] = _SAME  # our argument names to theirs, which the hook receives in addition
 
 
 _CELL: Final = {"cell": "cell_id", "source": "new_source"}
@@ -61,18 +60,18 @@ TOOLS: Final[Mapping[str, Aliases]] = {
 
 
 def names_in(form: Literal["vibe", "claude"], names: Sequence[str]) -> list[str]:
-    """Names of a tool in a form, preferred ones first; then our own, under which either form may select it."""
+    """Return a tool's names in a form, preferred ones first, then our own, which either form may use."""
     theirs = [name for one in names if one in TOOLS for name in getattr(TOOLS[one], form)]
     return list(dict.fromkeys([*theirs, *names]))
 
 
 def shown_arguments(tool: str, given: Arguments, paths: Mapping[str, Path]) -> dict[str, JsonValue]:
-    """Arguments as a hook reads them: ours, and beside them the names that other programs use.
+    """Return the arguments as sent to a hook: ours, and copies under the names that other programs use.
 
     Args:
-        tool: our name of it.
-        given: arguments of the call.
-        paths: where each path in them leads.
+        tool: Our name of the tool.
+        given: Arguments of the call.
+        paths: Resolved paths of the arguments.
     """
     aliases = TOOLS[tool].arguments if tool in TOOLS else _SAME
     more = {theirs: given[ours] for ours, theirs in aliases.items() if ours in given and theirs not in given}
@@ -89,11 +88,11 @@ def _replaced_texts(given: Arguments) -> dict[str, JsonValue]:
     content = given.get("content")
     if not isinstance(content, str) or not content:
         return {}
-    from vibe_jupyter.files.edits import parse_blocks  # noqa: PLC0415 - names alone are needed at the first prompt
+    from vibe_jupyter.files.edits import parse_blocks  # noqa: PLC0415 - the first prompt only needs the names
 
     try:
         blocks = parse_blocks(content)
-    except ToolError:  # the tool refuses it too
+    except ToolError:  # the tool rejects it as well
         return {"old_string": "", "new_string": content}
     readings = [reading for block in blocks for reading in block.readings]
     return {
@@ -103,13 +102,13 @@ def _replaced_texts(given: Arguments) -> dict[str, JsonValue]:
 
 
 def own_arguments(tool: str, shown: Arguments, given: Arguments, rewritten: Arguments) -> dict[str, JsonValue]:
-    """Arguments of ours for those that a hook wrote; a value it left as shown stays as it was given.
+    """Convert arguments from a hook back to ours. Values that it didn't change remain as in the call.
 
     Args:
-        tool: our name of it.
-        shown: what the hook was shown.
-        given: arguments of the call.
-        rewritten: what the hook answered: all arguments.
+        tool: Our name of the tool.
+        shown: Arguments as sent to the hook.
+        given: Arguments of the call.
+        rewritten: All arguments as returned by the hook.
     """
     ours_of = {theirs: ours for ours, theirs in (TOOLS[tool].arguments if tool in TOOLS else _SAME).items()}
     changed = {key: value for key, value in rewritten.items() if key not in shown or shown[key] != value}

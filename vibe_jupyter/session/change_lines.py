@@ -1,4 +1,4 @@
-"""The lines that say what a run changed, as `snapshots` keeps them."""
+"""Records of what a run changed, as stored by `snapshots`."""
 
 from typing import Annotated, Literal
 
@@ -13,8 +13,7 @@ class CellContent(Value):
 
     kind: CellKind
     source: str
-    vibe: CellMark | None = None
-    """What its metadata said of who wrote it."""
+    vibe: CellMark | None = None  # origin in its metadata
 
 
 class CellSnapshot(Value):
@@ -23,24 +22,20 @@ class CellSnapshot(Value):
     type: Literal["cell"] = "cell"
     entry: int
     cell: str
-    name: str
-    """As the user saw it then, such as ``[4]``; empty for one that was not there."""
-    before: CellContent | None
-    """None for a cell that was not there."""
-    after: str | None
-    """The source that the agent gives it; None where the agent deletes it."""
+    name: str  # as the user saw it then, such as ``[4]``; "" if it didn't exist
+    before: CellContent | None  # None if the cell didn't exist
+    after: str | None  # the source written by the agent; None if the agent deletes the cell
     had_outputs: bool = False
 
 
 class OrderSnapshot(Value):
-    """All cells before some were deleted or moved."""
+    """The order of all cells before some were deleted or moved."""
 
     type: Literal["order"] = "order"
     entry: int
     order: tuple[str, ...]
     moved: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    """Of the moved ones."""
+    names: tuple[str, ...] = ()  # of the moved cells
 
 
 class FileSnapshot(Value):
@@ -49,14 +44,10 @@ class FileSnapshot(Value):
     type: Literal["file"] = "file"
     entry: int
     path: str
-    name: str
-    """As the user knows it: relative to the project where it is inside."""
-    digest: str
-    """Of its content; empty where there is no file."""
-    kept: str = ""
-    """Name of the file with its bytes; empty where there are none."""
-    problem: str = ""
-    """Why its bytes are not kept."""
+    name: str  # display path: relative to the project if inside it
+    digest: str  # of the content; "" if there is no file
+    kept: str = ""  # name of the file with the backup; "" if there is none
+    problem: str = ""  # why there is no backup
 
 
 class FileLeft(Value):
@@ -64,30 +55,31 @@ class FileLeft(Value):
 
     type: Literal["left"] = "left"
     path: str
-    digest: str
-    """Of its content; empty where there is no file."""
+    digest: str  # of the content; "" if there is no file
 
 
 class VariablesChanged(Value):
-    """Variables that code of the run bound, deleted or changed: what they held is in the kernel's memory alone."""
+    """Variables that a run's code bound, deleted or changed.
+
+    Their previous values exist only in the kernel's memory.
+    """
 
     type: Literal["variables"] = "variables"
     names: tuple[str, ...]
 
 
 class NotMade(Value):
-    """The change of an entry was refused."""
+    """Marks the change of an entry as refused."""
 
     type: Literal["not_made"] = "not_made"
     entry: int
 
 
 class RunMark(Value):
-    """What is known of the run as a whole."""
+    """A fact about the whole run."""
 
     type: Literal["run"] = "run"
-    what: Literal["begun", "undone", "told"]
-    """``told``: the model was told that it was undone."""
+    what: Literal["begun", "undone", "told"]  # ``told``: the model has been informed of the undo
     time: str
     prompt: str = ""
 
@@ -96,4 +88,5 @@ ChangeLine = Annotated[
     CellSnapshot | OrderSnapshot | FileSnapshot | FileLeft | VariablesChanged | NotMade | RunMark,
     Field(discriminator="type"),
 ]
+# Built on first use, as most models are not needed before the first request.
 LINE: TypeAdapter[ChangeLine] = TypeAdapter(ChangeLine, config=ConfigDict(defer_build=True))

@@ -1,7 +1,7 @@
-"""The conversation of one kernel: what the journal recorded, folded into the history that the model sees.
+"""Conversation of one kernel: the journal's events, folded into the history that the model sees.
 
-Every call has exactly one result, in call order. A call that a crash left open is closed here, always with the same
-words, so requests of one conversation stay prefixes of each other. Nothing is ever run again.
+Each call has exactly one result, in call order. Calls left open by a crash are closed here, always with the same text,
+so that requests of one conversation remain prefixes of each other (and prompt caches valid). Nothing is run again.
 """
 
 import asyncio
@@ -30,46 +30,40 @@ from vibe_jupyter.session.journal import EventLog, Journal, JournalContents, Jou
 
 NOT_STARTED = "Interrupted before it started: nothing was done."
 MAY_HAVE_RUN = "Interrupted: it may have run, wholly or in part. Check before doing it again."
-TITLE_LENGTH: Final = 80
-"""Characters of a title that a prompt gives."""
+TITLE_LENGTH: Final = 80  # characters of a title taken from a prompt
 RESULT_LOST = "It ran to its end, but the result was lost. Check before doing it again."
 
 
 class Conversation:
-    """Appends to the journal first and to the history second, so that memory never knows more than the disk."""
+    """Journal and in-memory history of one conversation.
+
+    Writes each event to the journal before the history, so that memory is never ahead of the disk.
+    """
 
     def __init__(self, journal: EventLog, session_id: str = "") -> None:
         self.journal = journal
         self.id = session_id
-        self.title = ""
-        """Given by the user; empty where the first prompt stands for it."""
-        self.schema_only = False
-        """Whether no value of the user's data is in it."""
+        self.title = ""  # set by the user; if "", the first prompt serves as the title
+        self.schema_only = False  # True if it contains no values of the user's data
         self._history: list[Message] = []
-        self.prompts: list[str] = []
-        """What the user asked, as it was written, but for secrets."""
-        self.usage = Usage.model_construct()
-        """Tokens of all finished runs."""
-        self.rewrites = 0
-        """How often the history was rewritten."""
+        self.prompts: list[str] = []  # the user's prompts as typed, except for redacted secrets
+        # model_construct skips validation, so that pydantic doesn't build the model before the first request.
+        self.usage = Usage.model_construct()  # tokens of all finished runs
+        self.rewrites = 0  # number of history rewrites
+        # Index of the first message from which on token counts of servers refer to the current history.
         self.counted_from = 0
-        """Message from which on the servers' token counts are of the present history."""
-        self.rewritten_size = 0
-        """Tokens of a request after the latest rewrite, about; 0 where there was none."""
-        self.carried = CarriedOver.model_construct()
-        """What the latest compaction kept word for word."""
-        self.overflowed_at: int | None = None
-        """Tokens that a model server refused as too many; None where none did."""
-        self.cost = 0.0
-        """US dollars of all finished runs, as far as prices are known."""
+        self.rewritten_size = 0  # estimated tokens of a request after the latest rewrite; 0 if there was none
+        self.carried = CarriedOver.model_construct()  # content that the latest compaction preserved verbatim
+        self.overflowed_at: int | None = None  # number of tokens that a server rejected as too long, or None
+        self.cost = 0.0  # US dollars of all finished runs, as far as prices are known
+        # Ids that model servers gave to their sessions of this conversation, by URL.
         self.server_sessions: dict[str, str] = {}
-        """What model servers call their part of this conversation, by their address."""
 
     def beside(self, *names: str) -> "Conversation":
-        """A new conversation that is no session of its own, kept in a folder below this one's.
+        """Create a conversation that isn't listed as a session, in a subfolder of this one's.
 
         Raises:
-            JournalError: it cannot be kept.
+            JournalError: It can't be stored.
         """
         if self.folder is None:
             return Conversation(UnkeptJournal(), names[-1])
@@ -78,7 +72,7 @@ class Conversation:
 
     @classmethod
     def resumed(cls, journal: Journal, contents: JournalContents) -> "Conversation":
-        """One that goes on where its journal ends. Nothing is run again."""
+        """Restore a conversation from its journal. Nothing is run again."""
         made = cls(journal, contents.header.session_id if contents.header else "")
         made.schema_only = contents.header is not None and contents.header.schema_only
         for place, event in enumerate(contents.events):
@@ -93,35 +87,35 @@ class Conversation:
 
     @property
     def folder(self) -> Path | None:
-        """Where files of the conversation are kept; None where nothing is."""
+        """Directory for files of the conversation, or None if nothing is stored."""
         return self.journal.folder
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """What the model is sent, without the system prompt. Grows, and is rewritten by `HistoryRewritten` alone."""
+        """The messages sent to the model, without the system prompt. Append-only, except for `HistoryRewritten`."""
         return tuple(self._history)
 
     async def note(self, note: JournalNote) -> None:
-        """Write down what became known of the conversation.
+        """Record a note about the conversation.
 
         Raises:
-            JournalError: it could not be written.
+            JournalError: It couldn't be written.
         """
         await self.journal.append(note)
         if note.title is not None:
             self.title = note.title
 
     async def record(self, event: DurableEvent) -> None:
-        """Write an event to disk, then take it into account.
+        """Write an event to disk, then apply it.
 
         Raises:
-            JournalError: it could not be written; the history is unchanged.
+            JournalError: It couldn't be written; the history is unchanged.
         """
         writing = asyncio.ensure_future(self.journal.append(event))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
-            # What the journal has begun to write, it writes: memory follows it also when nobody waits any more.
+            # A write that has started will finish. Memory must follow it even if the caller was cancelled.
             await asyncio.wait([writing])
             if not writing.cancelled() and writing.exception() is None:
                 self.apply(event)
@@ -129,7 +123,10 @@ class Conversation:
         self.apply(event)
 
     def apply(self, event: DurableEvent) -> None:
-        """Take an event into account that could not be written: only to keep the history valid on the way out."""
+        """Apply an event to the history in memory.
+
+        Without `record`, only for events at the end of a run that couldn't be written.
+        """
         match event:
             case MessageAdded(message=message, in_history=True):
                 self._history.append(message)
@@ -148,7 +145,7 @@ class Conversation:
 
 
 class _OpenCalls:
-    """The calls of the latest assistant message, until something other than a result follows."""
+    """Calls of the latest assistant message, until anything but a result follows."""
 
     def __init__(self, calls: Sequence[ToolCall]) -> None:
         self._calls = calls
@@ -156,17 +153,17 @@ class _OpenCalls:
         self._fates = {call.id: NOT_STARTED for call in calls}
 
     def take(self, result: ToolMessage) -> None:
-        """Keep the first result of each call; one that answers no open call has no place in a valid history."""
+        """Store the first result of each call. A result without an open call has no place in a valid history."""
         if result.call_id in self._fates:
             self._results.setdefault(result.call_id, result)
 
     def note(self, call_id: str, fate: str) -> None:
-        """Remember how far a call came."""
+        """Record the progress of a call."""
         if call_id in self._fates:
             self._fates[call_id] = fate
 
     def close(self) -> list[ToolMessage]:
-        """One result for each call, in call order."""
+        """Return one result per call, in call order."""
         return [self._results.get(call.id) or self._interrupted_result(call) for call in self._calls]
 
     def _interrupted_result(self, call: ToolCall) -> ToolMessage:
@@ -175,14 +172,14 @@ class _OpenCalls:
 
 
 def title_of(prompt: str) -> str:
-    """The first line of a prompt that says something, shortened."""
+    """Return the first non-empty line of a prompt, shortened."""
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     line = "".join(filter(str.isprintable, line))
     return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 
 
 def fold_history(events: Iterable[DurableEvent]) -> tuple[Message, ...]:
-    """The history a session's events add up to."""
+    """Fold a session's events into its history."""
     history: list[Message] = []
     open_calls = _OpenCalls(())
     for event in events:
@@ -208,8 +205,11 @@ def fold_history(events: Iterable[DurableEvent]) -> tuple[Message, ...]:
 
 
 def rewrite_history(history: Sequence[Message], event: HistoryRewritten) -> list[Message]:
-    """The history after a rewrite. One that met another history than it was made for, since a journal was damaged,
-    changes nothing, unless it stands for all of it."""
+    """Apply a rewrite to the history.
+
+    A rewrite made for another history, which happens if the journal was damaged, is ignored unless it replaces
+    everything.
+    """
     if len(history) != event.length:
         whole = event.kind == "compacted" and len(event.edits) == 1
         return list(event.edits[0].by) if whole else list(history)
@@ -222,7 +222,7 @@ def rewrite_history(history: Sequence[Message], event: HistoryRewritten) -> list
 
 
 def fold_prompts(events: Iterable[DurableEvent]) -> Iterator[tuple[int, str]]:
-    """Each prompt of the user, with the place of its event."""
+    """Yield each user prompt with the index of its event."""
     known = False
     for place, event in enumerate(events):
         match event:
@@ -231,7 +231,7 @@ def fold_prompts(events: Iterable[DurableEvent]) -> Iterator[tuple[int, str]]:
                 if known:
                     yield place, prompt
             case MessageAdded(message=UserMessage() as message) if not known:
-                # Version 1 of the journal did not say it. What the notebook added stands before the prompt.
+                # Journals of version 1 don't record it. The notebook's context precedes the prompt.
                 texts = [part.text for part in message.parts if isinstance(part, TextPart)]
                 if texts:
                     yield place, texts[-1]
@@ -240,7 +240,7 @@ def fold_prompts(events: Iterable[DurableEvent]) -> Iterator[tuple[int, str]]:
 
 
 def open_calls(history: Sequence[Message]) -> list[ToolCall]:
-    """The calls of the last answer that have no result yet, in order."""
+    """Return the calls of the last answer that have no result yet, in order."""
     answered: set[str] = set()
     for message in reversed(history):
         match message:
@@ -254,10 +254,10 @@ def open_calls(history: Sequence[Message]) -> list[ToolCall]:
 
 
 def check_history(history: Sequence[Message]) -> None:
-    """Hold a history to what every model server demands of it.
+    """Validate a history against the requirements of model servers.
 
     Raises:
-        ValueError: a call has not exactly one result in its place, or an answer says nothing.
+        ValueError: A call doesn't have exactly one result in its place, or an answer is empty.
     """
     awaited: list[str] = []
     for place, message in enumerate(history):

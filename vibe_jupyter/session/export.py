@@ -1,4 +1,4 @@
-"""A conversation for people and programs: Markdown to read, JSON to go on with."""
+"""Export of a conversation as Markdown for reading or JSON for processing."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,19 +21,18 @@ from vibe_jupyter.session.store import SavedSession
 
 EXPORT_VERSION: Final = 1
 _FENCE: Final = "```"
-_SHOWN: Final = 4_000
-"""Characters of a result that Markdown shows; JSON has all."""
+_SHOWN: Final = 4_000  # characters of a result in Markdown; JSON has everything
 
 
 def as_json(session: SavedSession, events: Sequence[DurableEvent]) -> str:
-    """All messages, as the model is sent them, with what is known of the conversation."""
+    """Export the messages as sent to the model, with metadata of the conversation."""
     told = session.model_dump(exclude={"name"})
     messages = [message.model_dump() for message in fold_history(events)]
     return json.dumps({"version": EXPORT_VERSION, "conversation": told, "messages": messages}, indent=1) + "\n"
 
 
 def as_markdown(session: SavedSession, events: Sequence[DurableEvent]) -> str:
-    """Prompts, answers, calls and results, in their order."""
+    """Export prompts, answers, calls and results in order."""
     facts = [session.id, session.model, session.started, session.notebook or session.folder]
     lines = [f"# {session.title}", "", " · ".join(filter(None, facts)), ""]
     for heading, body in _sections(events):

@@ -1,9 +1,9 @@
-"""The journal of a session: lines appended and read back, the same bytes each time, what is intact of a damaged file.
+"""Journal of a session: an append-only file of records, byte-for-byte reproducible and readable when damaged.
 
 {"seq":7,"time":"2026-01-31T12:00:00.000Z","event":{…},"sum":"0f3a99c1"}
 
-`sum` is the CRC-32 of every byte before ``,"sum"``, so a line proves itself without being parsed. Keys stand in this
-order and without blanks. JSON text escapes every line break, hence a record is exactly one line.
+`sum` is the CRC-32 of every byte before ``,"sum"``, so a line can be verified without parsing it. Keys are in this
+order, without white space. JSON strings escape all line breaks, so a record is exactly one line.
 """
 
 import asyncio
@@ -33,8 +33,7 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-FORMAT_VERSION = 2
-"""1 had no notes, and no folder, notebook or origin in its header; it loads as it is."""
+FORMAT_VERSION = 2  # version 1 had no notes, and no folder, notebook or origin in its header; it is loaded as it is
 MAX_LINE = 64 * 2**20  # bytes; an event holds at most a few images of about 1 MB each
 
 Kind = Literal["header", "event", "note"]
@@ -42,15 +41,15 @@ Kind = Literal["header", "event", "note"]
 _KINDS: tuple[str, ...] = get_args(Kind)
 _HEAD = lazy_pattern(rb'\{"seq":(\d{1,15}),"time":"([^"]{1,40})","(\w{1,40})":')
 _SUM = lazy_pattern(rb',"sum":"([0-9a-f]{8})"\}\Z')
+# Built on first use, as most models aren't needed before the first request.
 _EVENT: TypeAdapter[DurableEvent] = TypeAdapter(DurableEvent, config=ConfigDict(defer_build=True))
 
 _RECORD_START = lazy_pattern(rb'\{"seq":\d+,"time":"')
 
 FILE_NAME = "journal.jsonl"
 ID_BYTES = 16
-SHORT_ID = 8
-"""Characters by which a conversation is named; more where two begin alike."""
-CLOSE_WAIT = 5.0  # seconds; a file system that hangs longer is left to the daemon thread
+SHORT_ID = 8  # characters of a conversation's short id; more if two start alike
+CLOSE_WAIT = 5.0  # seconds; if the file system hangs longer, the daemon thread is abandoned
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
@@ -58,95 +57,82 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def new_folder(folder: Path, prefix: str, session_id: str) -> Path:
-    """Where a conversation that begins now is kept, in the folder of all; not made yet."""
+    """Return the directory for a conversation that starts now. Doesn't create it."""
     return folder / f"{prefix}_{datetime.now(UTC):%Y%m%d_%H%M%S}_{session_id[:SHORT_ID]}"
 
 
 class JournalHeader(Value):
-    """What a journal begins with."""
+    """The first record of a journal."""
 
-    # A header of a newer version is read as far as it is known.
+    # Unknown fields of newer versions are ignored.
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     version: int = FORMAT_VERSION
     session_id: str
-    started: str
-    """UTC, ISO 8601 with milliseconds."""
-    pid: int
-    """The process that writes."""
-    folder: str = ""
-    """Where the kernel ran; empty where nobody said."""
-    notebook: str = ""
-    """Its path; empty in a terminal, and where nothing names it."""
-    parent: str = ""
-    """Id of the conversation this one was forked from."""
-    imported: str = ""
-    """Id that the conversation has in Mistral Vibe, where it comes from there."""
-    schema_only: bool = False
-    """Whether no value of the user's data is in it."""
+    started: str  # UTC, ISO 8601 with milliseconds
+    pid: int  # the writing process
+    folder: str = ""  # working directory of the kernel, or "" if unknown
+    notebook: str = ""  # path of the notebook, or "" if unknown or in a terminal
+    parent: str = ""  # id of the conversation this one was forked from
+    imported: str = ""  # id in Mistral Vibe, if the conversation was imported from there
+    schema_only: bool = False  # True if it contains no values of the user's data
 
 
 class JournalNote(Value):
-    """What became known of the conversation later; what is None stays as it was."""
+    """Later facts about the conversation. None means unchanged."""
 
-    title: str | None = None
-    """Given by the user."""
-    notebook: str | None = None
-    """As in the header, after a rename."""
-    variables: tuple[str, ...] | None = None
-    """Names of the user's variables when a run was over."""
-    background: tuple[str, ...] | None = None
-    """Commands that went on then."""
-    pid: int | None = None
-    """The process that writes from here on."""
+    title: str | None = None  # set by the user
+    notebook: str | None = None  # as in the header, after a rename
+    variables: tuple[str, ...] | None = None  # names of the user's variables at the end of a run
+    background: tuple[str, ...] | None = None  # commands that were still running then
+    pid: int | None = None  # the writing process from here on
 
 
 JournalBody = JournalHeader | JournalNote | DurableEvent
 
 
 class JournalRecord(NamedTuple):
-    """One intact line."""
+    """An intact line of a journal."""
 
-    seq: int
-    """The header is 0, then one more for each event or note; it gives the order, since clocks jump."""
+    seq: int  # 0 for the header, then consecutive; defines the order, since clocks may jump
     time: str
     body: JournalBody
 
 
 class UnreadableRecord(Exception):
-    """A line that is damaged, or that a newer version wrote; the text says which."""
+    """A line that is damaged or was written by a newer version. The message says which."""
 
 
 def journal_time() -> str:
-    """The time as the journal writes it."""
+    """Return the current time in the journal's format."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encode_body(body: Value) -> bytes:
-    """The JSON of a body, or of another line of the conversation's files.
+    """Serialize a record's body, or a line of the conversation's other files.
 
     Raises:
-        ValueError: it cannot be said in JSON.
+        ValueError: It can't be represented in JSON.
     """
     try:
         return body.model_dump_json().encode()
     except PydanticSerializationError:
-        # Half a surrogate pair: JSON of a model or a file may bring one, UTF-8 has no bytes for it.
+        # A lone surrogate, as may occur in JSON from a model or file, has no UTF-8 encoding.
         text = json.dumps(body.model_dump(), ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
-    """One line, with its line break."""
+    """Return the record as a line with its newline."""
     line = b'{"seq":%d,"time":"%s","%s":%s' % (seq, time.encode(), kind.encode(), body)
     return b'%s,"sum":"%08x"}\n' % (line, zlib.crc32(line))
 
 
 def decode_record(line: bytes) -> JournalRecord:
-    """Read one line, given without its line break.
+    """Parse a line without its newline.
 
     Raises:
-        UnreadableRecord: it is not what was written, or not a kind this version knows.
+        UnreadableRecord: It is damaged, or of a kind that this version doesn't know.
     """
     seal = _SUM.search(line, max(0, len(line) - 32))
     if seal is None:
@@ -173,23 +159,20 @@ def _decode_body(kind: str, text: bytes) -> JournalBody:
 
 
 class JournalContents(NamedTuple):
-    """What a journal still says."""
+    """The readable contents of a journal."""
 
-    header: JournalHeader | None
-    """None when the first line is damaged."""
+    header: JournalHeader | None  # None if the first line is damaged
     events: tuple[DurableEvent, ...]
-    dropped: tuple[str, ...]
-    """One sentence for each thing that was passed over, with its line number."""
+    dropped: tuple[str, ...]  # one sentence per skipped item, with its line number
     notes: tuple[JournalNote, ...] = ()
-    next_seq: int = 1
-    """Number of the record that comes next."""
+    next_seq: int = 1  # number of the next record
 
 
 def read_journal(path: Path) -> JournalContents:
-    """Everything intact in a journal, in order. Damage, and records of newer versions, are passed over and named.
+    """Read everything intact in a journal, in order. Reports damaged records and those of newer versions.
 
     Raises:
-        JournalError: the file cannot be opened or read at all.
+        JournalError: The file can't be opened or read at all.
     """
     reading = _Reading()
     try:
@@ -202,7 +185,7 @@ def read_journal(path: Path) -> JournalContents:
 
 
 class _Reading:
-    """One pass over a file."""
+    """Reader of one journal file, line by line."""
 
     def __init__(self) -> None:
         self._header: JournalHeader | None = None
@@ -212,7 +195,7 @@ class _Reading:
         self._next = 0
 
     def take(self, number: int, line: bytes | None) -> None:
-        """Take the next line; None stands for one that is longer than any record."""
+        """Process the next line. None stands for a line longer than any record."""
         if line is None:
             self._drop_line(number, "it is longer than any record")
             return
@@ -227,7 +210,7 @@ class _Reading:
         )
 
     def _rescue_line(self, number: int, line: bytes, why: str) -> None:
-        """Where line breaks were lost, a bad line still holds intact records."""
+        """Recover intact records from a bad line, which occur if newlines were lost."""
         starts = [match.start() for match in _RECORD_START.finditer(line)]
         ends = [*starts[1:], len(line)]
         rescued = [
@@ -268,7 +251,7 @@ class _Reading:
 
 
 def _intact_record(piece: bytes) -> JournalRecord | None:
-    """The record in a piece; its last byte may be what became of a line break."""
+    """Parse a record whose last byte may be the remainder of a damaged newline."""
     for candidate in (piece, piece[:-1]):
         try:
             return decode_record(candidate)
@@ -278,7 +261,7 @@ def _intact_record(piece: bytes) -> JournalRecord | None:
 
 
 def _bounded_lines(file: BinaryIO) -> Iterator[bytes | None]:
-    """Lines without their breaks, in bounded memory."""
+    """Yield lines without newlines, using bounded memory."""
     while line := file.readline(MAX_LINE + 1):
         whole = line.endswith(b"\n") or len(line) <= MAX_LINE
         yield line.removesuffix(b"\n") if whole else None
@@ -287,7 +270,7 @@ def _bounded_lines(file: BinaryIO) -> Iterator[bytes | None]:
 
 
 class _Tail:
-    """The open end of a file. Lives on the writer thread; one write and one fsync for each line."""
+    """Append end of a file. Lives on the writer thread; one write and one fsync per line."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -295,27 +278,28 @@ class _Tail:
         self._torn = False
 
     def lock(self) -> None:
-        """Be the only writer until the file is closed, or the process ends in whatever way.
+        """Acquire an exclusive lock until the file is closed or the process ends in any way.
 
         Raises:
-            BlockingIOError: there is another.
+            BlockingIOError: Another process has the lock.
         """
-        if fcntl is None:  # Windows: a second kernel is not noticed there
+        if fcntl is None:  # Windows: a second kernel isn't detected
             return
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if isinstance(error, BlockingIOError):
-                raise  # else a file system without locks
+                raise  # otherwise a file system without locks
 
     def end_line(self) -> None:
-        """Close a line that a crash left open."""
+        """Terminate a line that a crash left incomplete."""
         if self._good_end:
             os.lseek(self._descriptor, self._good_end - 1, os.SEEK_SET)
             if os.read(self._descriptor, 1) != b"\n":
                 self.append(b"\n")
 
     def append(self, line: bytes) -> None:
+        # The previous write failed midway: remove its remains.
         if self._torn:
             os.ftruncate(self._descriptor, self._good_end)
         self._torn = True
@@ -342,62 +326,58 @@ class _Job(NamedTuple):
 
 
 class JournalInUse(JournalError):
-    """Another process writes the journal."""
+    """Error for a journal that another process is writing."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         who = "another kernel" if pid is None else f"another kernel (process {pid})"
         super().__init__(f"Cannot write {path}: {who} has the conversation open.")
-        self.who = who
-        """In words."""
+        self.who = who  # for messages
 
 
 class Place(NamedTuple):
-    """Where a conversation is held."""
+    """Location of a conversation."""
 
     folder: str = ""
-    notebook: str = ""
-    """Both as in `JournalHeader`."""
+    notebook: str = ""  # both as in `JournalHeader`
 
 
 NO_PLACE = Place()
 
 
 class EventLog(Protocol):
-    """What takes the events of a conversation."""
+    """Sink for the events of a conversation."""
 
     @property
     def folder(self) -> Path | None:
-        """Where files of the conversation are kept; None where nothing is."""
+        """Directory for files of the conversation, or None if nothing is stored."""
         ...
 
     async def append(self, event: DurableEvent | JournalNote) -> None:
-        """Return when the event or note is kept, or known not to be.
+        """Store an event or note, and return once it is stored.
 
         Raises:
-            JournalError: it could not be kept; nothing that depends on it may be done.
+            JournalError: It couldn't be stored, so nothing that depends on it may be done.
         """
         ...
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close the log."""
         ...
 
 
 class Journal:
-    """The only writer of one file.
+    """Exclusive writer of one journal file.
 
-    A failed write fails its own `append` alone; the next one first cuts the file back to its last good end.
+    A failed write only fails its own `append`; the next one first truncates the file to its last good end.
     """
 
     def __init__(self, path: Path, tail: _Tail, *, seq: int = 1) -> None:
         self.path = path
-        self._seq = seq
-        """Of the next record. On the writer thread."""
+        self._seq = seq  # number of the next record; used on the writer thread
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
-        self.pid = os.getpid()
-        """The process that may write."""
+        self.pid = os.getpid()  # the process that may write: a fork must not
         self._writer = threading.Thread(target=self._write_queue, args=(tail,), name="vibe-journal", daemon=True)
         self._writer.start()
 
@@ -412,18 +392,18 @@ class Journal:
         imported: str = "",
         schema_only: bool = False,
     ) -> "Journal":
-        """Begin a journal in a folder of its own, which only its owner can read.
+        """Create a journal in its own directory, readable only by its owner.
 
         Args:
-            folder: its own.
-            session_id: of the conversation.
-            place: where it is held.
-            parent: as in `JournalHeader`.
-            imported: as in `JournalHeader`.
-            schema_only: as in `JournalHeader`.
+            folder: The journal's directory.
+            session_id: Id of the conversation.
+            place: Location of the conversation.
+            parent: See `JournalHeader`.
+            imported: See `JournalHeader`.
+            schema_only: See `JournalHeader`.
 
         Raises:
-            JournalError: the folder cannot be made or written, or already holds a journal.
+            JournalError: The directory can't be created or written, or already has a journal.
         """
         path = folder / FILE_NAME
         header = JournalHeader(
@@ -438,14 +418,14 @@ class Journal:
         )
         try:
             _make_private(folder)
-            # Exclusive: two kernels never write one file.
+            # O_EXCL: two kernels never write the same file.
             tail = _Tail(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _FILE_MODE))
         except OSError as error:
             raise _cannot_record(path, error) from error
         try:
             tail.lock()
             tail.append(_encode_record(0, header.started, "header", encode_body(header)))
-            with suppress(OSError):  # some file systems do not sync folders
+            with suppress(OSError):  # some file systems reject fsync on directories
                 _sync_folder(folder)
         except OSError as error:
             with suppress(OSError):
@@ -456,13 +436,13 @@ class Journal:
 
     @classmethod
     def reopen(cls, path: Path) -> "tuple[Journal, JournalContents]":
-        """Go on with a journal, as its only writer, and what it says so far.
+        """Open an existing journal as its exclusive writer, and return it with its contents.
 
-        Nothing in it is changed; a torn last line is ended, so that the next record begins on a line of its own.
+        The contents aren't changed, but a torn last line gets a newline so that the next record starts on its own line.
 
         Raises:
-            JournalInUse: another process writes it.
-            JournalError: it cannot be read or written.
+            JournalInUse: Another process is writing it.
+            JournalError: It can't be read or written.
         """
         try:
             tail = _Tail(os.open(path, os.O_RDWR | os.O_APPEND))
@@ -485,21 +465,21 @@ class Journal:
 
     @property
     def folder(self) -> Path | None:
-        """Where files of the conversation are kept; None where nothing is."""
+        """Directory for files of the conversation."""
         return self.path.parent
 
     async def append(self, event: DurableEvent | JournalNote) -> None:
-        """Return when the event or note is on disk. It is written even if the waiting is cancelled.
+        """Write an event or note and wait until it is on disk. It is written even if the wait is cancelled.
 
         Raises:
-            JournalError: it could not be written; nothing that depends on it may be done.
+            JournalError: It couldn't be written, so nothing that depends on it may be done.
         """
         try:
             kind: Kind = "note" if isinstance(event, JournalNote) else "event"
             job = _Job(time=journal_time(), kind=kind, body=encode_body(event), done=Future())
         except ValueError as error:
             raise JournalError(f"Cannot record a {type(event).__name__}: {error}.") from error
-        job.done.set_running_or_notify_cancel()  # From here on it cannot be cancelled, only no longer waited for.
+        job.done.set_running_or_notify_cancel()  # from here on, only the wait can be cancelled
         with self._lock:
             if self._closed or os.getpid() != self.pid:
                 raise JournalError(f"Cannot record in {self.path}: the session is closed. Start a new one.")
@@ -507,7 +487,7 @@ class Journal:
         await asyncio.wrap_future(job.done)
 
     def close(self) -> None:
-        """Write what is waiting, then close the file. Returns within `CLOSE_WAIT`; may be called twice."""
+        """Write pending records and close the file. Returns within `CLOSE_WAIT` seconds; may be called twice."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -515,7 +495,7 @@ class Journal:
         self._writer.join(CLOSE_WAIT)
 
     def _write_queue(self, tail: _Tail) -> None:
-        """The writer thread: jobs in the order they came, until the end mark."""
+        """Run the writer thread: process jobs in order until the end mark."""
         while (job := self._jobs.get()) is not None:
             try:
                 tail.append(_encode_record(self._seq, job.time, job.kind, job.body))
@@ -526,21 +506,21 @@ class Journal:
             else:
                 self._seq += 1
                 job.done.set_result(None)
-        # Nobody waits for it, and the reader copes with a torn tail.
+        # Nothing waits for this, and the reader can handle a torn tail.
         with suppress(OSError):
             tail.close()
 
 
 class UnkeptJournal:
-    """Takes what a journal would take, and keeps nothing: the conversation is in memory alone."""
+    """Log that stores nothing, for conversations that exist only in memory."""
 
     folder: Path | None = None
 
     async def append(self, event: DurableEvent | JournalNote) -> None:
-        """Write nothing."""
+        """Discard the event."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 def _encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
@@ -551,7 +531,7 @@ def _encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
 
 
 def _writer_of(path: Path) -> int | None:
-    """The process that writes a journal, as far as it says."""
+    """Return the process that writes a journal, if recorded."""
     with suppress(JournalError):
         header, _, _, notes, _ = read_journal(path)
         pids = [note.pid for note in notes if note.pid is not None]
@@ -560,7 +540,7 @@ def _writer_of(path: Path) -> int | None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, readable by their owner alone whatever the umask says."""
+    """Create a directory and its missing parents, accessible only by the owner regardless of the umask."""
     missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
     for one in reversed(missing):
         one.mkdir(mode=_FOLDER_MODE, exist_ok=True)
@@ -568,7 +548,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the file's name as durable as its contents."""
+    """Make the file's directory entry as durable as its contents."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

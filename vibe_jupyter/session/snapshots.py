@@ -1,9 +1,9 @@
-"""What cells and files held before the agent changed them, kept with the conversation so that a run can be undone.
+"""Snapshots of cells and files before the agent changed them, stored with the conversation so that a run can be undone.
 
-A folder for each run that changed something: `changes.jsonl` says what was there and what the agent left, and the bytes
-of files lie beside it, unredacted, since they are put back as they were. A line is on disk before the change it is
-about, so that a crash loses no way back; one that was not made after all is taken back by a line of its own. When the
-runs of a conversation take more than `TOTAL_LIMIT` bytes, the oldest are forgotten.
+Each run that changed something has a directory: `changes.jsonl` records the state before and after, and backups of
+files lie next to it, unredacted, since they are restored as they were. A record is on disk before the change it
+describes, so that a crash never prevents an undo; if the change wasn't made after all, another record revokes it. When
+the runs of a conversation exceed `TOTAL_LIMIT` bytes, the oldest are deleted.
 """
 
 import asyncio
@@ -35,13 +35,10 @@ from vibe_jupyter.session.journal import encode_body, journal_time
 if TYPE_CHECKING:
     from vibe_jupyter.session.change_lines import CellContent, ChangeLine, FileLeft
 
-FOLDER: Final = "undo"
-"""In the folder of the conversation."""
+FOLDER: Final = "undo"  # in the conversation's directory
 CHANGES: Final = "changes.jsonl"
-FILE_LIMIT: Final = 50_000_000
-"""Bytes of a file that is kept; a larger one cannot be put back."""
-TOTAL_LIMIT: Final = 200_000_000
-"""Bytes that all runs of a conversation may take."""
+FILE_LIMIT: Final = 50_000_000  # bytes; larger files aren't backed up and can't be restored
+TOTAL_LIMIT: Final = 200_000_000  # bytes of all runs of a conversation
 
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
@@ -50,46 +47,41 @@ _NO_FILE: Final = "it is no regular file"
 
 
 class ChangedCell(NamedTuple):
-    """One cell over a whole run."""
+    """A cell's change over a whole run."""
 
     cell: str
     name: str
     before: "CellContent | None"
     after: str | None
     had_outputs: bool
-    between: bool = False
-    """Whether somebody else changed it between two changes of the agent: that is not kept."""
+    between: bool = False  # True if someone else changed it between two changes of the agent; that version isn't stored
 
     def then(self, later: "ChangedCell") -> "ChangedCell":
-        """With a change that came after it."""
+        """Combine with a later change."""
         found = later.before.source if later.before is not None else None
         return self._replace(after=later.after, between=self.between or later.between or found != self.after)
 
 
 class ChangedFile(NamedTuple):
-    """One file over a whole run."""
+    """A file's change over a whole run."""
 
     path: Path
     name: str
-    digest: str
-    """Of what it held; empty where there was no file."""
-    kept: Path | None
-    """Where these bytes are."""
+    digest: str  # of the original content; "" if there was no file
+    kept: Path | None  # path of the backup
     problem: str
-    left: str | None
-    """Digest of what the agent left; empty for no file, None where nobody knows."""
-    between: bool = False
-    """Whether somebody else changed it between two changes of the agent: that is not kept."""
+    left: str | None  # digest of the agent's version; "" for no file, None if unknown
+    between: bool = False  # True if someone else changed it between two changes of the agent; that version isn't stored
 
     def then(self, later: "ChangedFile") -> "ChangedFile":
-        """With a change that came after it."""
+        """Combine with a later change."""
         return self._replace(left=later.left, between=self.between or later.between or later.digest != self.left)
 
     def content(self) -> bytes | None:
-        """What it held; None where there was no file.
+        """Return the original content, or None if there was no file.
 
         Raises:
-            OSError: what was kept of it is gone, or damaged.
+            OSError: The backup is missing or damaged.
         """
         if not self.digest:
             return None
@@ -99,35 +91,31 @@ class ChangedFile(NamedTuple):
 
 
 class RunChanges(NamedTuple):
-    """What one run changed, and what was there before."""
+    """Changes of one run, with the state before."""
 
-    number: int
-    """From 1, in the order of the runs; numbers are not used twice."""
+    number: int  # from 1, in run order; never reused
     time: str = ""
     prompt: str = ""
-    cells: Mapping[str, ChangedCell] = MappingProxyType({})
-    """By id, in the order of the first change."""
-    order: tuple[str, ...] = ()
-    """All cells before the first was deleted or moved; empty where none was."""
-    moved: Mapping[str, str] = MappingProxyType({})
-    """Id to name."""
-    files: Mapping[str, ChangedFile] = MappingProxyType({})
-    """By path."""
+    cells: Mapping[str, ChangedCell] = MappingProxyType({})  # by id, in order of the first change
+    order: tuple[str, ...] = ()  # all cells before the first deletion or move; empty if there was none
+    moved: Mapping[str, str] = MappingProxyType({})  # name by id
+    files: Mapping[str, ChangedFile] = MappingProxyType({})  # by path
     variables: tuple[str, ...] = ()
     undone: bool = False
     told: bool = False
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What is different after it: cells first, then files."""
-        cells = [_cell_change(one) for one in self.cells.values()]
-        moved = [Change(kind="cell", name=one, what="moved") for one in self.moved if one not in self.cells]
+        """The resulting differences: cells first, then files."""
+        cells = [change for one in self.cells.values() if (change := _cell_change(one)) is not None]
+        told = {change.name for change in cells} | {one.cell for one in self.cells.values() if one.before is None}
+        moved = [Change(kind="cell", name=one, what="moved") for one in self.moved if one not in told]
         files = [
             Change(kind="file", name=one.name, what="edited" if one.digest else "new")
             for one in self.files.values()
             if one.left != one.digest
         ]
-        return (*filter(None, cells), *moved, *files)
+        return (*cells, *moved, *files)
 
 
 def _cell_change(one: ChangedCell) -> Change | None:
@@ -141,24 +129,24 @@ def _cell_change(one: ChangedCell) -> Change | None:
 
 
 class Snapshots:
-    """Those of one conversation."""
+    """Snapshots of one conversation."""
 
     def __init__(self, folder: Path, *, limit: int = TOTAL_LIMIT) -> None:
         """
         Args:
-            folder: the conversation's.
-            limit: bytes that all of them may take.
+            folder: The conversation's directory.
+            limit: Bytes of all snapshots.
         """
         self._folder = folder / FOLDER
         self._limit = limit
 
     def runs(self) -> list[RunChanges]:
-        """All that changed something, the latest last."""
+        """Return all runs that changed something, oldest first."""
         runs = [found for number in self._numbers() if (found := self.run(number)) is not None]
         return [run for run in runs if run.changes or run.variables]
 
     def run(self, number: int) -> RunChanges | None:
-        """One of them; None where it changed nothing, or was forgotten."""
+        """Return a run's changes, or None if it has none or they were deleted."""
         folder = self._folder / f"{number:04d}"
         try:
             raw = (folder / CHANGES).read_bytes()
@@ -166,27 +154,27 @@ class Snapshots:
             return None
         lines: list[ChangeLine] = []
         for line in raw.split(b"\n"):
-            with contextlib.suppress(ValidationError):  # a crash cut it off: its change was never made
+            with contextlib.suppress(ValidationError):  # truncated by a crash, so the change was never made
                 lines.append(_kinds().LINE.validate_json(line))
         return _fold(number, lines, folder)
 
     def begin(self, prompt: str) -> "RunSnapshots":
-        """What a run changes from now on; nothing is written before its first change."""
+        """Start recording a run. Nothing is written before its first change."""
         return RunSnapshots(self._folder, (self._numbers() or [0])[-1] + 1, prompt, self._limit)
 
     def mark(self, number: int, what: Literal["undone", "told"]) -> None:
-        """Note what became of a run.
+        """Record that a run was undone, or that the model was informed.
 
         Raises:
-            JournalError: it cannot be written.
+            JournalError: It can't be written.
         """
         _append(self._folder / f"{number:04d}", [_kinds().RunMark(what=what, time=journal_time())])
 
     def note_variables(self, number: int, prompt: str, names: Sequence[str]) -> None:
-        """Code of a run changed these variables; the run is over.
+        """Record variables that the code of a finished run changed.
 
         Raises:
-            JournalError: it cannot be written.
+            JournalError: It can't be written.
         """
         folder = self._folder / f"{number:04d}"
         begun = [] if folder.is_dir() else [_kinds().RunMark(what="begun", time=journal_time(), prompt=prompt)]
@@ -201,7 +189,10 @@ class Snapshots:
 
 
 class RunSnapshots:
-    """Records what one run is about to change. On the engine's loop; writes on threads, one after another."""
+    """Recorder of one run's changes before they are made.
+
+    On the engine's loop; writes on worker threads, sequentially.
+    """
 
     def __init__(self, folder: Path, number: int, prompt: str, limit: int) -> None:
         self.number = number
@@ -216,14 +207,14 @@ class RunSnapshots:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What the run changed so far."""
+        """The run's changes so far."""
         return _fold(self.number, self._lines, self._folder).changes
 
     async def before_edits(self, edits: Sequence[CellEdit], cells: Sequence[Cell]) -> int:
-        """Cells are about to be edited; gives what `not_made` takes.
+        """Record cells that are about to be edited. Returns the entry id for `not_made`.
 
         Raises:
-            JournalError: it cannot be recorded; nothing may be changed.
+            JournalError: They can't be recorded, so nothing may be changed.
         """
         async with self._lock:
             self._entries += 1
@@ -232,15 +223,15 @@ class RunSnapshots:
             return self._entries
 
     async def not_made(self, entry: int) -> None:
-        """The edits of this entry were refused."""
+        """Record that the edits of this entry were refused."""
         async with self._lock:
             await asyncio.to_thread(self._write, [_kinds().NotMade(entry=entry)])
 
     async def before_writes(self, files: Mapping[Path, str]) -> None:
-        """Files, each with its name, are about to be written.
+        """Back up files that are about to be written, given with their display names.
 
         Raises:
-            JournalError: it cannot be recorded; nothing may be written.
+            JournalError: They can't be recorded, so nothing may be written.
         """
         async with self._lock:
             kinds = _kinds()
@@ -254,7 +245,7 @@ class RunSnapshots:
                     await asyncio.to_thread(self._note_foreign, last, path, name)
 
     async def after_writes(self, files: Iterable[Path]) -> None:
-        """They were written, or not."""
+        """Record the files after a write, whether or not it succeeded."""
         async with self._lock:
             left = [
                 _kinds().FileLeft(path=str(path), digest=await asyncio.to_thread(file_digest, path)) for path in files
@@ -281,13 +272,13 @@ class RunSnapshots:
         )
 
     def _note_foreign(self, left: "FileLeft", path: Path, name: str) -> None:
-        """A file that the run changed before; somebody else may have changed it since."""
+        """Record a change by someone else to a file that the run changed before."""
         if (digest := file_digest(path)) != left.digest:
             self._entries += 1
             self._write([_kinds().FileSnapshot(entry=self._entries, path=str(path), name=name, digest=digest)])
 
     def _make_room(self, size: int) -> None:
-        """Forget the oldest runs until so many bytes more have room; this one stays."""
+        """Delete the oldest runs until `size` more bytes fit. The current run is kept."""
         others = sorted(one for one in self._root.glob("[0-9]*") if one != self._folder)
         taken = {one: _size(one) for one in (*others, self._folder)}
         while others and sum(taken.values()) + size > self._limit:
@@ -303,7 +294,7 @@ class RunSnapshots:
 
 
 def _kinds():
-    """What lines there are, imported with the first change: no first request needs them."""
+    """Import the record types with the first change, since no first request needs them."""
     with without_working_folder():
         from vibe_jupyter.session import change_lines  # noqa: PLC0415 - most runs begin without one
 
@@ -311,7 +302,7 @@ def _kinds():
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of what a file holds; empty where there is none."""
+    """Return the SHA-256 of a file, or "" if there is none."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -320,7 +311,7 @@ def file_digest(path: Path) -> str:
 
 
 def shown_name(cell: Cell) -> str:
-    """As the user sees the cell: ``[6]`` if it ran, else its place."""
+    """Return the cell's label for the user: ``[6]`` if it ran, else its position."""
     return f"[{cell.execution_count}]" if cell.execution_count is not None else f"cell {cell.number}"
 
 
@@ -358,7 +349,7 @@ def _cell_lines(entry: int, edits: Sequence[CellEdit], cells: Sequence[Cell]) ->
 
 
 def _fold(number: int, lines: "Sequence[ChangeLine]", folder: Path) -> RunChanges:
-    """The first that was there and the last that was left."""
+    """Combine records: the first state before, and the last state after."""
     kinds = _kinds()
     dropped = {line.entry for line in lines if isinstance(line, kinds.NotMade)}
     run = RunChanges(number)
@@ -393,7 +384,8 @@ def _fold(number: int, lines: "Sequence[ChangeLine]", folder: Path) -> RunChange
 
 
 def _content(path: Path) -> bytes:
-    """Raises OSError, FileNotFoundError where nothing is, and ValueError where it cannot be kept."""
+    """Read a file for backup. Raises OSError, or ValueError if it can't be backed up."""
+    # O_NOFOLLOW: refuse symlinks. O_NONBLOCK: opening a FIFO must not block.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -432,7 +424,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _append(folder: Path, lines: "Sequence[ChangeLine]") -> None:
-    """Each line begins with its line break: what a crash cut off spoils no other."""
+    """Append records. Each starts with a newline, so that a truncated record doesn't corrupt the next."""
     path = folder / CHANGES
     text = b"".join(b"\n" + encode_body(line) for line in lines)
     try:

@@ -1,8 +1,8 @@
-"""The saved conversations of one folder: listed, found, forked, deleted.
+"""Saved conversations in one directory: list, find, fork, delete.
 
-A journal is the truth. What a list needs of it is folded line by line and kept in an index, with how far it was read; a
-journal that grew is read from there on, one that is another file is read again. An index that is broken or gone costs
-time and nothing else.
+Journals are the source of truth. The list entries folded from them are cached in an index, with the position read. A
+journal that has grown is read from there; one that was replaced is read again. A damaged or missing index only costs
+time.
 """
 
 import contextlib
@@ -45,8 +45,7 @@ from vibe_jupyter.session.vibe_sessions import vibe_events, vibe_files, vibe_nam
 
 INDEX_NAME: Final = "index.json"
 INDEX_VERSION: Final = 1
-NEAREST: Final = 3
-"""Conversations named where none has the id."""
+NEAREST: Final = 3  # conversations suggested if none has the id
 _LIKE: Final = 0.3
 _TIME: Final = lazy_pattern(rb'\{"seq":\d{1,15},"time":"([^"]{1,40})","')
 _EVENT: Final = b'"event":{"type":"'
@@ -54,40 +53,32 @@ _MESSAGE: Final = b'message_added","message":{"role":"'
 _TOLD: Final = (b"run_started", b"run_finished")
 
 
+# Header fields in list entries, besides the id.
 _OF_HEADER: Final = ("started", "folder", "notebook", "parent", "imported", "schema_only")
-"""What a list tells of a journal's header, beside the id."""
 
 
 class SavedSession(Value):
-    """One conversation, as a list tells it."""
+    """A conversation's list entry."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    """Of its folder."""
+    name: str  # of its directory
     id: str = ""
-    title: str = ""
-    """Given by the user, or else the first line of the first prompt."""
-    is_named: bool = False
-    """Whether the user gave the title."""
+    title: str = ""  # set by the user, else the first line of the first prompt
+    is_named: bool = False  # True if the user set the title
     started: str = ""
-    ended: str = ""
-    """Time of its last record; both as the journal writes it."""
+    ended: str = ""  # time of the last record; both in the journal's format
     folder: str = ""
     notebook: str = ""
     parent: str = ""
     imported: str = ""
-    schema_only: bool = False
-    """All five as in the journal's header."""
-    model: str = ""
-    """Alias of the model that was asked last."""
-    cost: float | None = None
-    """US dollars; None where no price was known."""
-    messages: int = 0
-    """Of the user, the model and the tools."""
+    schema_only: bool = False  # these five as in the journal's header
+    model: str = ""  # alias of the model used last
+    cost: float | None = None  # US dollars; None if no price is known
+    messages: int = 0  # of user, model and tools
     prompts: int = 0
+    # True if it belongs to Mistral Vibe. Continuing it makes a copy and never changes the original.
     is_foreign: bool = False
-    """Whether Mistral Vibe keeps it; continuing it makes a copy of ours, and never changes it."""
 
     @property
     def short_id(self) -> str:
@@ -95,35 +86,32 @@ class SavedSession(Value):
 
 
 class _Indexed(Value):
-    """What was read of one journal, and how far."""
+    """List entry of one journal, with the position read."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     session: SavedSession
-    told: bool = False
-    """Whether the last run said its prompt, as those of version 1 did not."""
-    read: int
-    """Bytes of whole lines."""
+    told: bool = False  # True if the last run recorded its prompt; version 1 didn't
+    read: int  # bytes of complete lines
     size: int
-    mtime: int
-    """Nanoseconds."""
+    mtime: int  # nanoseconds
 
 
 class SessionStore:
-    """The folder that holds a folder for each conversation."""
+    """Directory with a subdirectory per conversation."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def sessions(self) -> list[SavedSession]:
-        """All conversations with a prompt, the latest first; of one that was taken over from Mistral Vibe the copy.
+        """Return all conversations with a prompt, latest first. Copies replace the originals of Mistral Vibe.
 
-        Writes the index where it has changed.
+        Updates the index if necessary.
         """
         known = self._read_index()
         current: dict[str, _Indexed] = {}
         for journal in self._journals():
-            with contextlib.suppress(OSError):  # deleted meanwhile
+            with contextlib.suppress(OSError):  # deleted in the meantime
                 current[journal.parent.name] = _look_up(journal, known.get(journal.parent.name))
         for file in vibe_files(self.folder):
             name = vibe_name(file)
@@ -138,10 +126,10 @@ class SessionStore:
         return sorted(found, key=lambda session: (session.ended, session.name), reverse=True)
 
     def journal_of(self, session: SavedSession) -> Path:
-        """Its file.
+        """Return the path of its journal.
 
         Raises:
-            JournalError: Mistral Vibe keeps it.
+            JournalError: It belongs to Mistral Vibe.
         """
         if session.is_foreign:
             step = f"%vibe resume {session.short_id} makes a copy that is yours to change here."
@@ -149,10 +137,10 @@ class SessionStore:
         return self.folder / session.name / FILE_NAME
 
     def fork(self, session: SavedSession, prefix: str, place: Place) -> tuple[Journal, JournalContents]:
-        """A conversation of its own that begins with all this one has so far.
+        """Copy a conversation into a new one.
 
         Raises:
-            JournalError: the one cannot be read, or the other not written.
+            JournalError: The original can't be read, or the copy can't be written.
         """
         session_id = secrets.token_hex(ID_BYTES)
         folder = new_folder(self.folder, prefix, session_id)
@@ -178,16 +166,16 @@ class SessionStore:
     def take_over(
         self, session: SavedSession, prefix: str, place: Place, clean: Callable[[str], str]
     ) -> tuple[Journal, JournalContents]:
-        """A conversation of ours that begins with all that Mistral Vibe keeps of this one.
+        """Copy a conversation of Mistral Vibe into a new one.
 
         Args:
-            session: one that `is_foreign`.
-            prefix: of the new folder.
-            place: where it is held from now on.
-            clean: redacts a text.
+            session: A session with `is_foreign`.
+            prefix: Prefix of the new directory.
+            place: New location.
+            clean: Redacts text.
 
         Raises:
-            JournalError: it cannot be written.
+            JournalError: It can't be written.
         """
         session_id = secrets.token_hex(ID_BYTES)
         folder = new_folder(self.folder, prefix, session_id)
@@ -210,11 +198,11 @@ class SessionStore:
         return Journal.reopen(folder / FILE_NAME)
 
     def delete(self, session: SavedSession) -> None:
-        """Remove it with all its files.
+        """Delete a conversation with all its files.
 
         Raises:
-            JournalInUse: a kernel has it open.
-            JournalError: it cannot be removed.
+            JournalInUse: A kernel has it open.
+            JournalError: It can't be deleted.
         """
         journal, _ = Journal.reopen(self.journal_of(session))
         try:
@@ -241,12 +229,12 @@ class SessionStore:
 
     def _write_index(self, current: dict[str, _Indexed]) -> None:
         index = {"version": INDEX_VERSION, "sessions": {name: one.model_dump() for name, one in current.items()}}
-        with contextlib.suppress(OSError):  # then the next list reads all again
-            handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{INDEX_NAME}.")  # readable by its owner alone
+        with contextlib.suppress(OSError):  # on failure, the next listing reads everything again
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{INDEX_NAME}.")  # mode 0600
             try:
                 with open(handle, "w", encoding="utf-8") as file:
                     json.dump(index, file)
-                os.replace(name, self.folder / INDEX_NAME)
+                os.replace(name, self.folder / INDEX_NAME)  # atomic: readers never see a partial index
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(name)
@@ -254,10 +242,10 @@ class SessionStore:
 
 
 def find_session(text: str, sessions: Sequence[SavedSession]) -> SavedSession:
-    """The one conversation with this id, with this part of its id, or with this part of its title.
+    """Return the one conversation that matches an id, part of an id, or part of a title.
 
     Raises:
-        ConfigError: there is none, or more than one; names the nearest.
+        ConfigError: None or several match; suggests the nearest.
     """
     part = text.strip().lower()
     for fits in (
@@ -281,7 +269,7 @@ def find_session(text: str, sessions: Sequence[SavedSession]) -> SavedSession:
 
 
 def unique_ids(sessions: Sequence[SavedSession]) -> dict[str, str]:
-    """Id to the beginning by which it is named: `SHORT_ID` characters, or as many as tell it from the others."""
+    """Return a unique prefix for each id, of at least `SHORT_ID` characters."""
     ordered = sorted(one.id for one in sessions)
     found: dict[str, str] = {}
     for place, one in enumerate(ordered):
@@ -325,7 +313,7 @@ def _look_up_foreign(file: Path, known: _Indexed | None) -> _Indexed:
     if known is not None and (known.size, known.mtime) == (status.st_size, status.st_mtime_ns):
         return known
     session = SavedSession(name=vibe_name(file), is_foreign=True)
-    with contextlib.suppress(ValueError):  # it is no session, or not of a kind this version knows
+    with contextlib.suppress(ValueError):  # not a session, or of an unknown format
         said = vibe_summary(file)
         title = title_of(str(said.get("title", "")))
         session = SavedSession.model_validate({**session.model_dump(), **said, "title": title})
@@ -342,7 +330,7 @@ def _whole_lines(path: Path, offset: int) -> Iterator[bytes]:
 
 
 class _Summary:
-    """Folds the lines of a journal; most are counted by how they begin, without being parsed."""
+    """Summary of a journal, folded line by line. Most lines are only counted by their prefix, without being parsed."""
 
     def __init__(self, session: SavedSession, *, told: bool) -> None:
         self._begun = session
@@ -352,12 +340,12 @@ class _Summary:
         self.title = session.title
 
     def session(self) -> SavedSession:
-        """What the lines add up to."""
+        """Return the list entry with everything folded so far."""
         counted = {"messages": self.messages, "prompts": self.prompts, "cost": self.cost, "title": self.title}
         return self._begun.model_copy(update={**self._said, **counted})
 
     def take(self, line: bytes) -> None:
-        """Take the next line, with its break."""
+        """Process the next line, including its newline."""
         head = _TIME.match(line)
         if head is None:
             return

@@ -1,6 +1,6 @@
-"""What undoing a run takes: edits of cells and files to put back, and what of it is no longer as the agent left it.
+"""Undo plan of a run: edits of cells and files to restore, and what has changed since.
 
-Nothing is read or written here but the digests of files: the same run and the same cells give the same plan.
+The only I/O is computing digests of files: the same run and cells give the same plan.
 """
 
 from collections.abc import Sequence
@@ -12,28 +12,25 @@ from vibe_jupyter.session.snapshots import ChangedCell, ChangedFile, RunChanges,
 
 @dataclass
 class UndoPlan:
-    """All that undoing one run would do."""
+    """Everything that undoing one run would do."""
 
     run: RunChanges
-    edits: list[CellEdit] = field(default_factory=list[CellEdit])
-    """Of cells, to be made together."""
+    edits: list[CellEdit] = field(default_factory=list[CellEdit])  # cell edits, to be applied together
+    # To be restored, or deleted if they didn't exist before.
     files: list[ChangedFile] = field(default_factory=list[ChangedFile])
-    """To be put back, or to be removed where they were not there."""
-    restored: list[str] = field(default_factory=list[str])
-    """What is as before then, by name."""
+    restored: list[str] = field(default_factory=list[str])  # names of what is restored
+    # Changed by someone else since, or between two changes of the agent; undoing loses that work.
     changed_since: list[str] = field(default_factory=list[str])
-    """What somebody changed since, or between two changes of the agent: that work would be lost."""
-    lost: list[str] = field(default_factory=list[str])
-    """What stays as it is, and why."""
+    lost: list[str] = field(default_factory=list[str])  # what can't be restored, with the reason
 
     def restored_without(self, lost: Sequence[str]) -> list[str]:
-        """What is as before when these stay as they are."""
+        """Return `restored` without the items in `lost`."""
         failed = {one.partition(":")[0] for one in lost}
         return [one for one in self.restored if one.removesuffix(" (removed)") not in failed]
 
 
 def joined_runs(runs: Sequence[RunChanges]) -> RunChanges:
-    """Several runs, in their order, as if they were one: what was there before the first, and what the last left."""
+    """Merge consecutive runs into one: the state before the first, and after the last."""
     first = runs[0]
     cells, files, moved = dict(first.cells), dict(first.files), dict(first.moved)
     for run in runs[1:]:
@@ -48,11 +45,11 @@ def joined_runs(runs: Sequence[RunChanges]) -> RunChanges:
 
 
 def plan_undo(run: RunChanges, cells: Sequence[Cell]) -> UndoPlan:
-    """How to bring back what was there before a run.
+    """Plan how to restore the state before a run.
 
     Args:
-        run: what it changed.
-        cells: as they stand now.
+        run: Changes of the run.
+        cells: The current cells.
     """
     plan = UndoPlan(run)
     _CellPlan(plan, cells).make()
@@ -75,16 +72,15 @@ def _plan_file(plan: UndoPlan, file: ChangedFile) -> None:
 
 
 class _CellPlan:
-    """Adds what is to be done to cells, in the order in which it can be done."""
+    """Planner of cell edits, in an order in which they can be applied."""
 
     def __init__(self, plan: UndoPlan, cells: Sequence[Cell]) -> None:
         self._plan = plan
         self._cells = {cell.id: cell for cell in cells}
-        self._order = [cell.id for cell in cells]
-        """As it will be after the edits so far."""
+        self._order = [cell.id for cell in cells]  # order after the edits planned so far
 
     def make(self) -> None:
-        """From the top, so that all above a cell stand where they were when it is placed below them."""
+        """Plan from the top, so that the cells above are already in place when a cell is inserted below them."""
         changes, moved = self._plan.run.cells, self._plan.run.moved
         self._remove_new([one for one in changes.values() if one.before is None])
         restored = {cell_id: one for cell_id, one in changes.items() if one.before is not None}
@@ -148,7 +144,7 @@ class _CellPlan:
             self._plan.restored.append(f"{self._plan.run.moved[cell_id]} (moved back)")
 
     def _above(self, cell_id: str) -> str | None:
-        """The nearest cell that stood above it and is there; None for the top."""
+        """Return the nearest cell that was above and still exists, or None for the top."""
         before = self._plan.run.order
         above = before[: before.index(cell_id)] if cell_id in before else ()
         return next((one for one in reversed(above) if one in self._order), None)

@@ -1,8 +1,8 @@
-"""The sessions that Mistral Vibe 3 keeps below ``unified``, with each message as earlier versions wrote it.
+"""Sessions that Mistral Vibe 3 stores below ``unified``, with messages converted to the format of earlier versions.
 
-A session is a folder. `CURRENT` names the generation that counts, the generation's `manifest.json` its checkpoint, and
-the history is in `chunks`, in the order of the manifest, with what came after them in the checkpoint itself. What
-happened since the last turn that ended is in a journal of its own, which is not read.
+A session is a directory. `CURRENT` names the current generation, its `manifest.json` names the checkpoint, and the
+history is in `chunks`, in the manifest's order, followed by the messages in the checkpoint itself. Events since the
+last completed turn are in a separate journal, which isn't read.
 """
 
 import contextlib
@@ -14,14 +14,13 @@ from typing import Any, Final, cast
 CURRENT_NAME: Final = "CURRENT"
 FOLDER: Final = "unified"
 _MANIFEST: Final = "manifest.json"
-MAX_FILE: Final = 64 * 2**20
-"""Bytes of a file that is read."""
+MAX_FILE: Final = 64 * 2**20  # bytes; larger files aren't read
 
 Fields = Mapping[str, Any]
 
 
 def unified_messages(place: Path) -> Iterator[Fields]:
-    """The history of a session as of its last turn, the oldest message first. Nothing where its files are broken."""
+    """Yield a session's history up to its last turn, oldest first. Yields nothing if its files are damaged."""
     generation = place / "generations" / _name(read_fields(place / CURRENT_NAME).get("generation"))
     checkpoint = as_fields(read_fields(generation / _MANIFEST).get("checkpoint"))
     for chunk in as_items(checkpoint.get("chunks")):
@@ -31,7 +30,7 @@ def unified_messages(place: Path) -> Iterator[Fields]:
 
 
 def read_json(file: Path) -> object:
-    """What a file holds; None where it cannot be read."""
+    """Parse a JSON file. Returns None if that fails."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if file.stat().st_size <= MAX_FILE:
             return json.loads(file.read_bytes())
@@ -39,17 +38,17 @@ def read_json(file: Path) -> object:
 
 
 def read_fields(file: Path) -> Fields:
-    """The same of a file that holds an object; without fields where it holds none."""
+    """Parse a JSON file that should contain an object. Returns {} if it doesn't."""
     return as_fields(read_json(file))
 
 
 def as_fields(value: object) -> Fields:
-    """An object as it is, anything else as one without fields."""
+    """Return the value if it is an object, else {}."""
     return cast("Fields", value) if isinstance(value, dict) else {}
 
 
 def as_items(value: object) -> list[object]:
-    """A list as it is, anything else as an empty one."""
+    """Return the value if it is a list, else []."""
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
@@ -78,5 +77,5 @@ def _plain_image(part: Fields) -> Fields:
 
 
 def _name(value: object) -> str:
-    """A name of a file or folder that leads nowhere else."""
+    """Return the last component of a path, so that it can't lead to another directory."""
     return PurePath(value).name if isinstance(value, str) else ""

@@ -1,8 +1,8 @@
-"""The sessions that Mistral Vibe keeps, read and never changed.
+"""Sessions of Mistral Vibe, which are only read and never changed.
 
-Since 2.0 a session is a folder: `meta.json` says what a list needs, `messages.jsonl` has a message in each line, and
-`attachments` holds the pictures. Before, it was one file, `session_….json`, with both. What version 3 keeps below
-``unified`` has a reader of its own.
+Since 2.0, a session is a directory: `meta.json` has the list entry, `messages.jsonl` a message per line, and
+`attachments` the images. Before that, it was a single file, `session_….json`. Sessions of version 3 below ``unified``
+have their own reader.
 """
 
 import base64
@@ -40,31 +40,29 @@ from vibe_jupyter.session.unified_sessions import (
 META_NAME: Final = "meta.json"
 MESSAGES_NAME: Final = "messages.jsonl"
 OLD_PATTERN: Final = "*_*.json"
-MAX_IMAGE: Final = 10 * 2**20
-"""Bytes of a picture, as in Mistral Vibe."""
+MAX_IMAGE: Final = 10 * 2**20  # bytes of an image, as in Mistral Vibe
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _FAILED: Final = "<tool_error>"
 _FENCE: Final = "````"
 
-Clean = Callable[[str], str]
-"""Redacts a text."""
+Clean = Callable[[str], str]  # redacts text
 
 
 def vibe_files(folder: Path) -> list[Path]:
-    """What names a session of Mistral Vibe in a folder: its `meta.json`, or its one file."""
+    """Return the files that identify Mistral Vibe's sessions in a directory: `meta.json`, or the single file."""
     folders = [*folder.glob(f"*/{META_NAME}"), *folder.glob(f"{FOLDER}/*/{META_NAME}")]
     return sorted([*folders, *folder.glob(OLD_PATTERN)])
 
 
 def vibe_name(file: Path) -> str:
-    """By which the session's place is named in the folder."""
+    """Return the session's name relative to the sessions directory."""
     if file.name != META_NAME:
         return file.name
     return f"{FOLDER}/{file.parent.name}" if file.parent.parent.name == FOLDER else file.parent.name
 
 
 def vibe_summary(file: Path) -> dict[str, object]:
-    """What a list tells of a session, by the fields of `SavedSession`; empty where it is none, or cannot be read."""
+    """Return a session's fields for `SavedSession`; empty if it isn't one or can't be read."""
     read = read_fields(file)
     meta = read if file.name == META_NAME else as_fields(read.get("metadata"))
     session_id, count = meta.get("session_id"), meta.get("total_messages")
@@ -92,12 +90,12 @@ def vibe_summary(file: Path) -> dict[str, object]:
 
 
 def vibe_events(place: Path, model: str, clean: Clean) -> Iterator[RunStarted | MessageAdded]:
-    """A session as events of ours: each prompt with what followed it. A call without a result gets one.
+    """Convert a session to our events: each prompt with what followed. Calls without a result get one.
 
     Args:
-        place: its folder or file.
-        model: alias of the model that was asked.
-        clean: for every text that is kept.
+        place: Its directory or file.
+        model: Alias of the model that was used.
+        clean: Redacts every stored text.
     """
     raw = list(_raw_messages(place))
     run = 0
@@ -121,7 +119,7 @@ def vibe_events(place: Path, model: str, clean: Clean) -> Iterator[RunStarted | 
                     yield _added(said)
                     yield from map(_added, _results(said.calls, raw[number + 1 :], clean))
             case _:
-                pass  # our own instructions take its place, and results follow their calls
+                pass  # skip: system messages are replaced by ours, and results follow their calls
 
 
 def _added(message: Message) -> MessageAdded:
@@ -145,7 +143,7 @@ def _answer(fields: Fields, text: str, clean: Clean, number: int) -> AssistantMe
 
 
 def _results(calls: Sequence[ToolCall], later: Sequence[Fields], clean: Clean) -> Iterator[ToolMessage]:
-    """One for each call, in the order of the calls."""
+    """Yield one result per call, in call order."""
     found: dict[str, Fields] = {}
     for fields in later:
         if fields.get("role") != "tool":
@@ -159,14 +157,14 @@ def _results(calls: Sequence[ToolCall], later: Sequence[Fields], clean: Clean) -
 
 
 def _images(value: object, attachments: Path) -> list[TextPart | ImagePart]:
-    """Pictures that stand in the message or in the session's folder; of any other its name alone."""
+    """Return images embedded in the message or stored with the session. Others are only named."""
     found: list[TextPart | ImagePart] = []
     for image in map(as_fields, as_items(value)):
         source, media_type = as_fields(image.get("source")) or image, _text(image.get("mime_type"))
         data = _text(source.get("data"))
         if not data and (path := _text(source.get("path"))):
             with contextlib.suppress(OSError):
-                file = attachments / PurePath(path).name  # nothing outside, wherever the folder was before
+                file = attachments / PurePath(path).name  # never a file outside, wherever the folder was
                 if file.stat().st_size <= MAX_IMAGE:
                     data = base64.b64encode(file.read_bytes()).decode("ascii")
         if data and media_type in _IMAGE_TYPES:
@@ -177,7 +175,7 @@ def _images(value: object, attachments: Path) -> list[TextPart | ImagePart]:
 
 
 def _resources(value: object, clean: Clean) -> list[TextPart]:
-    """Files and other sources that a prompt mentioned: their text as it was then, or their address alone."""
+    """Return files and other resources that a prompt referenced: their text, or only their URI."""
     found: list[TextPart] = []
     for part in map(as_fields, as_items(value)):
         resource = as_fields(part.get("resource")) or part
@@ -210,14 +208,14 @@ def _first_prompt(file: Path) -> str:
 
 
 def _text(value: object) -> str:
-    """A text, or the texts of a message's parts, as early versions wrote them."""
+    """Return a text, or the joined texts of message parts, as early versions wrote them."""
     if isinstance(value, list):
         return "\n".join(filter(None, (_text(as_fields(part).get("text")) for part in as_items(cast("object", value)))))
     return value if isinstance(value, str) else ""
 
 
 def _utc(value: object) -> str:
-    """As the journal writes a time; one without a zone is the machine's."""
+    """Convert a time to the journal's format. A time without a zone is local."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         time = datetime.fromisoformat(_text(value)).astimezone(UTC)
         return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,5 +1,6 @@
-"""Skills: folders with a SKILL.md, in the form of Agent Skills (agentskills.io).
+"""Skills: directories with a SKILL.md in the Agent Skills format (agentskills.io).
 
-`frontmatter` reads one file, `discovery` finds them in their order, `section` lists them for the model, `skill` tells
-which one a prompt calls. All of that is values; what a kernel does with them is in `vibe_jupyter.app.skills`.
+`frontmatter` parses one file, `discovery` finds all of them in order of precedence, `section` lists them for the model,
+and `skill` determines which one a prompt invokes. These modules only compute values; `vibe_jupyter.app.skills` applies
+them to a kernel.
 """

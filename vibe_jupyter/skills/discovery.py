@@ -1,4 +1,4 @@
-"""Which skills there are: each place in its order, of one name the first."""
+"""Skill discovery. Locations are searched in order, and the first skill of a name wins."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -10,14 +10,12 @@ from vibe_jupyter.skills.frontmatter import ReadSkill, read_skill
 from vibe_jupyter.skills.skill import FILE_NAME, Skill, SkillOrigin
 
 SHIPPED: Final = Path(__file__).with_name("shipped")
-LARGEST: Final = 1_048_576
-"""Bytes of a SKILL.md."""
-MOST_SKILLS: Final = 500
-"""In one folder."""
+LARGEST: Final = 1_048_576  # bytes of a SKILL.md
+MOST_SKILLS: Final = 500  # per directory
 
 
 class SkillFile(NamedTuple):
-    """One SKILL.md, as it was read."""
+    """A SKILL.md and its content."""
 
     path: Path
     content: bytes
@@ -25,24 +23,21 @@ class SkillFile(NamedTuple):
 
 
 class FoundSkills(NamedTuple):
-    """What all places hold."""
+    """Skills of all locations."""
 
-    skills: tuple[Skill, ...] = ()
-    """In the order of their names."""
-    problems: tuple[str, ...] = ()
-    """What is wrong with files, and who gave way to whom."""
-    replaced: tuple[str, ...] = ()
-    """Shipped skills that one of the user's takes the place of, in words."""
+    skills: tuple[Skill, ...] = ()  # sorted by name
+    problems: tuple[str, ...] = ()  # problems with files, and skills hidden by another of the same name
+    replaced: tuple[str, ...] = ()  # sentences on shipped skills that are overridden by a user's skill
 
 
 class SkillReader:
-    """Parses each content once."""
+    """Skill parser that caches each file by its content."""
 
     def __init__(self) -> None:
         self._read: dict[SkillFile, ReadSkill | str] = {}
 
     def find(self, files: Iterable[SkillFile]) -> FoundSkills:
-        """The skills of these files, the shipped ones behind them."""
+        """Return the skills in these files, plus shipped skills, which have the lowest precedence."""
         found: dict[str, Skill] = {}
         problems: list[str] = []
         kept = self._read
@@ -66,7 +61,7 @@ class SkillReader:
 
 
 def skill_files(folder: Path, origin: SkillOrigin, problems: list[str]) -> Iterator[SkillFile]:
-    """Each SKILL.md in a folder of a folder; other folders are passed over."""
+    """Yield the SKILL.md of each subdirectory that has one."""
     try:
         paths = sorted(one / FILE_NAME for one in folder.iterdir() if (one / FILE_NAME).is_file())
     except OSError as error:
@@ -86,7 +81,10 @@ def skill_files(folder: Path, origin: SkillOrigin, problems: list[str]) -> Itera
 
 @cache
 def shipped_skills() -> tuple[Skill, ...]:
-    """Ours. Their frontmatter is two plain lines, which need no YAML: the first prompt reads them."""
+    """Return the skills shipped with the package.
+
+    Their frontmatter is two plain lines and parsed without YAML, since the first prompt loads them.
+    """
     return tuple(_shipped_skill(folder / FILE_NAME) for folder in sorted(SHIPPED.iterdir()) if folder.is_dir())
 
 
@@ -97,7 +95,7 @@ def _shipped_skill(path: Path) -> Skill:
 
 
 def _read_file(file: SkillFile) -> ReadSkill | str:
-    """The skill, or what is wrong with it."""
+    """Return the skill, or what is wrong with it."""
     if len(file.content) > LARGEST:
         return f"is larger than {LARGEST:,} bytes"
     try:

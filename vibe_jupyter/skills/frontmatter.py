@@ -1,7 +1,7 @@
-"""A SKILL.md as a value: YAML between lines of dashes, then the instructions.
+"""Parser for SKILL.md: YAML frontmatter between lines of dashes, then the instructions.
 
-All scalars are read as the text they were written as, so nothing of YAML's types, dates and tags comes into play. What
-a file repeats is reported, and the first of two equal keys holds.
+All scalars are read as strings, so YAML's types, dates and tags don't matter. Duplicate keys are reported, and the
+first one counts.
 """
 
 import re
@@ -21,31 +21,28 @@ YamlValue = str | list["YamlValue"] | dict[str, "YamlValue"]
 
 LONGEST_NAME: Final = 64
 LONGEST_DESCRIPTION: Final = 1_024
-LONGEST_COMPATIBILITY: Final = 500
-"""Characters, as Agent Skills bounds them."""
-LARGEST_FRONTMATTER: Final = 16_384
-"""Characters."""
+LONGEST_COMPATIBILITY: Final = 500  # characters, limits of the Agent Skills format
+LARGEST_FRONTMATTER: Final = 16_384  # characters
 _NAME: Final = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _DASHES: Final = lazy_pattern(r"^-{3,}[ \t]*\r?$", re.MULTILINE)
+# Comment lines that may precede the frontmatter, such as the file's path.
 _COMMENTS: Final = lazy_pattern(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*")
-"""What may stand above the frontmatter: lines of a comment, such as the file's path."""
 _YES: Final = frozenset({"true", "yes", "on"})
-_NO: Final = frozenset({"false", "no", "off"})
-"""Words for a switch, as YAML 1.1 has them."""
+_NO: Final = frozenset({"false", "no", "off"})  # boolean words of YAML 1.1
 
 
 class ReadSkill(NamedTuple):
-    """A skill that loads, and what is to be told of its file all the same."""
+    """A valid skill, with warnings about its file."""
 
     skill: Skill
     warnings: tuple[str, ...] = ()
 
 
 def read_skill(content: bytes, path: Path, origin: SkillOrigin = "user") -> ReadSkill:
-    """Read one SKILL.md.
+    """Parse a SKILL.md.
 
     Raises:
-        ConfigError: it is no skill; says why.
+        ConfigError: It isn't a valid skill; the message says why.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -85,7 +82,7 @@ def _parse_fields(text: str) -> tuple[dict[str, YamlValue], list[str]]:
     except yaml.MarkedYAMLError as error:
         where = f" (line {error.problem_mark.line + 1})" if error.problem_mark is not None else ""
         raise ConfigError(f"has a frontmatter that is not YAML: {error.problem}{where}") from None
-    except yaml.YAMLError:  # such as characters that YAML does not have
+    except yaml.YAMLError:  # for example characters that YAML doesn't allow
         raise ConfigError("has a frontmatter that is not YAML") from None
     except RecursionError:
         raise ConfigError("has a frontmatter that is nested too deeply") from None
@@ -95,18 +92,17 @@ def _parse_fields(text: str) -> tuple[dict[str, YamlValue], list[str]]:
 
 
 class _PlainValues:
-    """Takes the nodes of one frontmatter as text, lists and mappings."""
+    """Conversion of YAML nodes to strings, lists and mappings."""
 
     def __init__(self) -> None:
-        self.warnings: list[str] = []
-        """A word on each repeated key."""
+        self.warnings: list[str] = []  # one per duplicate key
         self._seen: set[int] = set()
 
     def of(self, node: "yaml.Node") -> YamlValue:
-        """The value of a node.
+        """Convert a node.
 
         Raises:
-            ConfigError: an alias stands in it; a few of them make a value of any size.
+            ConfigError: The node uses an alias. A few aliases can expand to a value of any size.
         """
         value: object = node.value
         if isinstance(value, str):
@@ -145,7 +141,7 @@ def _name_of(fields: Mapping[str, YamlValue]) -> str:
 
 
 def _text_of(fields: Mapping[str, YamlValue], key: str, longest: int = 0, *, required: bool = False) -> str:
-    """One line or more of text; empty where it is not given. A bound of 0 is none."""
+    """Return a text field, or "" if it is missing. `longest` limits its characters; 0 means no limit."""
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise ConfigError(f"has a {key} that is no text")
@@ -173,7 +169,7 @@ def _allowed_tools(fields: Mapping[str, YamlValue]) -> tuple[str, ...]:
 
 
 def _split_names(text: str) -> list[str]:
-    """At blanks and commas, but not inside brackets: ``Bash(git add:*) Read``."""
+    """Split at blanks and commas outside parentheses: ``Bash(git add:*) Read``."""
     return re.findall(r"(?:[^\s,()]|\([^)]*\)?)+", text)
 
 

@@ -1,4 +1,4 @@
-"""What the model reads of skills: where they are in its instructions, and one that it loads."""
+"""Skill texts for the model: the list in its instructions, and a loaded skill."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -8,15 +8,13 @@ from typing import Final
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.skills.skill import FILE_NAME, Skill
 
-ANY_NAME: Final = "NAME"
-"""Stands for the name of each skill in the path of several."""
-FILES_SHOWN: Final = 20
-"""Files of a skill that are named when it is loaded."""
+ANY_NAME: Final = "NAME"  # stands for each skill's name in the shared path of several
+FILES_SHOWN: Final = 20  # files listed when a skill is loaded
 _INTRODUCTION: Final = "Skills: where one fits, load it with skill before you begin, and follow it."
 
 
 def skills_section(skills: Sequence[Skill]) -> str:
-    """Name, description and path of each; empty for no skills. All of it escaped: files of others say it."""
+    """Return name, description and path of each skill, or "". Everything is escaped, since files may be untrusted."""
     if not skills:
         return ""
     places: dict[Path, list[Skill]] = {}
@@ -27,7 +25,7 @@ def skills_section(skills: Sequence[Skill]) -> str:
 
 
 def _shared_path(skill: Skill) -> Path:
-    """With `ANY_NAME` in place of a folder that is called as its skill."""
+    """Return the path with `ANY_NAME` for the directory, if that is named after the skill."""
     return skill.folder.with_name(ANY_NAME) / FILE_NAME if skill.folder.name == skill.name else skill.path
 
 
@@ -37,7 +35,7 @@ def _place_text(path: Path, skills: Iterable[Skill]) -> str:
 
 
 def loaded_text(skill: Skill, files: Sequence[str]) -> str:
-    """A skill's instructions, as they stand in the conversation."""
+    """Return a skill's instructions, as they appear in the conversation."""
     lines = [f"Skill {skill.name}, in {skill.folder}"]
     if files:
         more = f" and {len(files) - FILES_SHOWN:,} more" if len(files) > FILES_SHOWN else ""
@@ -48,12 +46,12 @@ def loaded_text(skill: Skill, files: Sequence[str]) -> str:
 
 
 def listing(skills: Sequence[Skill], hidden: Mapping[str, str], problems: Iterable[str]) -> str:
-    """What `%vibe skills` prints.
+    """Return the output of `%vibe skills`.
 
     Args:
-        skills: those that are available.
-        hidden: the others, each with the reason.
-        problems: what is wrong with files.
+        skills: Available skills.
+        hidden: Unavailable skills, with the reasons.
+        problems: Problems with files.
     """
     names = {skill.path: f"/{skill.name}" if skill.user_invocable else skill.name for skill in skills}
     places = {skill.path: "" if skill.origin == "shipped" else f" ({skill.path})" for skill in skills}

@@ -1,4 +1,4 @@
-"""One skill, how a prompt calls it, and which calls of tools it leaves while it is in use."""
+"""A skill, how prompts invoke it, and which tools it permits while in use."""
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,54 +9,50 @@ from typing import Final, Literal, NamedTuple
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
 FILE_NAME: Final = "SKILL.md"
-TOOLS_FOLDER: Final = "tools"
-"""In a skill's folder: Python files with tools of its own."""
+TOOLS_FOLDER: Final = "tools"  # subdirectory of a skill with Python files that define tools
 
 SkillOrigin = Literal["skill_paths", "project", "user", "shipped"]
 
 
 class Skill(NamedTuple):
-    """What a SKILL.md says."""
+    """Contents of a SKILL.md."""
 
     name: str
     description: str
-    path: Path
-    """Of its SKILL.md."""
-    body: str
-    """The instructions behind the frontmatter."""
+    path: Path  # of its SKILL.md
+    body: str  # instructions after the frontmatter
     origin: SkillOrigin = "user"
     license: str = ""
     compatibility: str = ""
     metadata: Mapping[str, str] = MappingProxyType({})
+    # Names and patterns of the only tools that may be called while the skill is in use; empty for all.
     allowed_tools: tuple[str, ...] = ()
-    """Names and patterns of the only tools that may be called while it is in use; empty for all."""
-    user_invocable: bool = True
-    """Whether it is a slash command."""
+    user_invocable: bool = True  # True if it is a slash command
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """Directory of the skill's files."""
         return self.path.parent
 
 
 class SkillsInUse(NamedTuple):
-    """The skills of one run so far. More of them never allow more."""
+    """Skills used by one run so far. Each further skill can only restrict more."""
 
     skills: tuple[Skill, ...] = ()
+    # Names of tools defined by each skill, which needn't be in its list.
     own_tools: Mapping[str, frozenset[str]] = MappingProxyType({})
-    """Skill to the names of the tools it brings, which its list need not name."""
 
     def having(self, skill: Skill, own_tools: Sequence[str]) -> "SkillsInUse":
-        """The same with one more."""
+        """Return a copy with another skill."""
         others = tuple(one for one in self.skills if one.name != skill.name)
         return SkillsInUse((*others, skill), {**self.own_tools, skill.name: frozenset(own_tools)})
 
     def why_barred(self, names: Sequence[str], others: Sequence[str]) -> str:
-        """Why a tool cannot be called while these are in use; empty where it can.
+        """Return why a tool can't be called while these skills are in use, or "" if it can.
 
         Args:
-            names: what the tool is called.
-            others: what it is called elsewhere, in lists of `allowed-tools` alone.
+            names: Names of the tool.
+            others: Names of the tool in other products, accepted only in `allowed-tools`.
         """
         for skill in self.skills:
             is_own = not self.own_tools[skill.name].isdisjoint(names)
@@ -67,18 +63,17 @@ class SkillsInUse(NamedTuple):
 
 
 def _is_listed(allowed: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether one of the names is allowed; what stands in brackets behind a name is not looked at."""
+    """Return whether one of the names is allowed. Arguments in parentheses are ignored."""
     patterns = [entry.partition("(")[0].casefold() for entry in allowed]
     return any(fnmatch.fnmatchcase(name.casefold(), pattern) for pattern in patterns for name in names)
 
 
 _CALL: Final = lazy_pattern(r"\s*/(?=[A-Za-z0-9])(?P<words>[^\n]*)")
-_MOST_WORDS: Final = 32
-"""Of a name: as many as its longest can have."""
+_MOST_WORDS: Final = 32  # words in a name: the longest possible name has no more
 
 
 def called_skill(prompt: str, skills: Iterable[Skill]) -> Skill | None:
-    """The skill whose name the prompt begins with, the longest name first; None where it is plain text."""
+    """Return the skill that the prompt starts with, preferring longer names; None for plain text."""
     call = _CALL.match(prompt)
     if call is None:
         return None
