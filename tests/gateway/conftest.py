@@ -17,7 +17,7 @@ from vibe_jupyter.gateway.approvals import APPROVAL_WAIT
 from vibe_jupyter.gateway.server import GRACE, GatewayServer, ServerWaits
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
 from vibe_jupyter.llm.connections import tls_context
-from vibe_jupyter.testing import ScriptedModel
+from vibe_jupyter.testing import ScriptedModel, Strictness
 
 TOKEN = "0f" * 32
 SAMPLE = Path(__file__).parents[1] / "mcp" / "sample_server.py"
@@ -48,6 +48,17 @@ startup_timeout_sec = 60
 ALLOWED = """
 [gateway]
 allow = ["mcp__*"]
+"""
+
+_STRICT = """
+[[providers]]
+name = "strict"
+api_base = "{url}"
+backend = "{backend}"
+[[models]]
+name = "scripted"
+alias = "strict"
+provider = "strict"
 """
 
 
@@ -166,6 +177,16 @@ def gateway_at(
     finally:
         gateway.close()
         server.stop()
+
+
+@contextmanager
+def strict_gateway(folder: Path, strictness: Strictness) -> Iterator[Gateway]:
+    """One whose model ``strict`` has a server of this strictness."""
+    backend = "mistral" if strictness == "mistral-fields" else "generic"
+    with ScriptedModel(strict=False, strictness=strictness) as model:
+        settings = _STRICT.format(url=model.url, backend=backend) + ALLOWED
+        with gateway_at(folder, model, settings) as gateway:
+            yield gateway
 
 
 @pytest.fixture(scope="module")

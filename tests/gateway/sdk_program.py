@@ -134,6 +134,38 @@ def openai_responses_calls(url: str, token: str) -> Any:
     }
 
 
+def openai_responses_tools(url: str, token: str) -> Any:
+    """Calls of a tool in a namespace and of a custom one, streamed; then the conversation with their results, whole."""
+    client = _strict_openai(url, token)
+    grouped: Any = {"type": "function", "name": "count", "parameters": {"type": "object"}, "strict": False}
+    tools: Any = [
+        {"type": "namespace", "name": "mcp__cities", "description": "Cities.", "tools": [grouped]},
+        {"type": "custom", "name": "apply_patch"},
+        {"type": "web_search"},
+    ]
+    with client.responses.stream(model="default", input="hello", tools=tools) as stream:
+        kinds = [event.type for event in stream]
+        output = stream.get_final_response().output
+    results: Any = [
+        {"type": f"{item.type}_output", "call_id": item.call_id, "output": "done"}
+        for item in output
+        if item.type.endswith("_call")
+    ]
+    history: Any = [{"role": "user", "content": "hello"}, *(item.model_dump() for item in output), *results]
+    last = client.responses.create(model="default", input=history, tools=tools)
+    return {
+        "calls": [
+            [item.type, item.name, item.namespace, item.input if item.type == "custom_tool_call" else item.arguments]
+            for item in output
+            if item.type.endswith("_call")
+        ],
+        "input": "response.custom_tool_call_input.done" in kinds,
+        "warning": output[0].summary[0].text,
+        "text": last.output_text,
+        "last": [item.type for item in last.output],
+    }
+
+
 def _anthropic(url: str, token: str) -> Any:
     from anthropic import Anthropic
 
@@ -175,6 +207,77 @@ def anthropic_calls(url: str, token: str) -> Any:
     except APIStatusError as error:
         broken = error.body["error"]["type"]
     return {"blocks": [block["type"] for block in blocks], "input": blocks[-1]["input"], "broken": broken}
+
+
+def anthropic_parsed(url: str, token: str) -> Any:
+    """An answer in the form of a class."""
+    from pydantic import BaseModel
+
+    class City(BaseModel):
+        city: str
+
+    client, asked = _anthropic(url, token), {"model": "default", "max_tokens": 100, "messages": QUESTION}
+    return client.messages.parse(**asked, output_format=City).parsed_output.model_dump()
+
+
+def anthropic_tool_runner(url: str, token: str) -> Any:
+    """A conversation that the SDK leads, with a tool."""
+    from anthropic import beta_tool
+
+    asked: list[str] = []
+
+    @beta_tool
+    def look_up(word: str) -> str:
+        """Looks up."""
+        asked.append(word)
+        return "small"
+
+    runner = _anthropic(url, token).beta.messages.tool_runner(
+        model="default", max_tokens=100, messages=QUESTION, tools=[look_up]
+    )
+    return {"text": runner.until_done().content[-1].text, "asked": asked}
+
+
+def anthropic_loop(url: str, token: str) -> Any:
+    """Calls of the client's tool, streamed, until there are none; what comes goes back as it is."""
+    client, said = _anthropic(url, token), list(QUESTION)
+    tool: Any = {"name": "look", "input_schema": {"type": "object"}}
+    while True:
+        with client.messages.stream(model="default", max_tokens=100, messages=said, tools=[tool]) as stream:
+            content = stream.get_final_message().content
+        said.append({"role": "assistant", "content": content})
+        calls = [block for block in content if block.type == "tool_use"]
+        if not calls:
+            return content[-1].text
+        results = [{"type": "tool_result", "tool_use_id": call.id, "content": "seen"} for call in calls]
+        said.append({"role": "user", "content": results})
+
+
+def openai_responses_loop(url: str, token: str) -> Any:
+    """The same with Responses, where nothing is stored."""
+    client, said = _strict_openai(url, token), list(QUESTION)
+    tool: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
+    asked: Any = {"model": "default", "tools": [tool], "store": False, "include": ["reasoning.encrypted_content"]}
+    while True:
+        with client.responses.stream(**asked, input=said) as stream:
+            made = stream.get_final_response()
+        said += [item.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for item in made.output]
+        calls = [item for item in made.output if item.type == "function_call"]
+        if not calls:
+            return made.output_text
+        said += [{"type": "function_call_output", "call_id": call.call_id, "output": "seen"} for call in calls]
+
+
+def openai_chat_loop(url: str, token: str) -> Any:
+    """The same with Chat Completions."""
+    client, said = _openai(url, token), list(QUESTION)
+    tool: Any = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    while True:
+        message = client.chat.completions.create(model="default", messages=said, tools=[tool]).choices[0].message
+        said.append(message)
+        if not message.tool_calls:
+            return message.content
+        said += [{"role": "tool", "tool_call_id": call.id, "content": "seen"} for call in message.tool_calls]
 
 
 def _answer(function: str, url: str, token: str) -> list[Any]:

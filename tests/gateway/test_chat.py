@@ -154,15 +154,46 @@ def test_a_forced_tool_is_not_forced_again(gateway: Gateway) -> None:
         first = gateway.will(call(ADD, a=1, b=2), "3.")
         assert gateway.chat("add", tool_choice=choice).json()["choices"][0]["message"]["content"] == "3."
         assert [one.body["tool_choice"] for one in gateway.model.requests[first - 1 :]] == [sent, "auto"]
-    only = [{"type": "function", "function": {"name": ADD}}]
-    first = gateway.will(call(ADD, a=1, b=2), "3.")
-    gateway.chat("add", tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": only}})
-    allowed = [one.body["tool_choice"]["allowed_tools"] for one in gateway.model.requests[first - 1 :]]
-    assert allowed == [{"mode": mode, "tools": only} for mode in ("required", "auto")]
     own = {"type": "function", "function": {"name": "look_up"}}
     gateway.will(call("look_up"))
     gateway.chat("look", tools=[CLIENT_TOOL], tool_choice=own)
     assert gateway.model.requests[-1].body["tool_choice"] == own
+
+
+def allowed(mode: str, *names: str) -> dict[str, Any]:
+    only = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": only}}
+
+
+@pytest.mark.requirement("gateway.tool_choice.allowed")
+@pytest.mark.parametrize(
+    ("names", "sent"),
+    [(["sample_add"], [ADD]), ([ADD, "look_up"], ["look_up", ADD]), (["look_up"], ["look_up"]), (["x"], [])],
+)
+def test_only_the_allowed_tools_of_a_request_are_offered(gateway: Gateway, names: list[str], sent: list[str]) -> None:
+    first = gateway.will(call(ADD, a=1, b=2), "3.")
+    found = gateway.chat("add", tools=[CLIENT_TOOL], tool_choice=allowed("required", *names)).json()
+    bodies = [one.body for one in gateway.model.requests[first - 1 :]]
+    assert [tool["function"]["name"] for tool in bodies[0].get("tools", [])] == sent
+    if not sent:
+        assert "tool_choice" not in bodies[0]
+    elif ADD in sent:
+        assert [(one["tool_choice"], len(one["tools"])) for one in bodies] == [
+            ("required", len(sent)),
+            ("auto", len(sent)),
+        ]
+        assert found["choices"][0]["message"]["content"] == "3."
+    if ADD not in sent:  # a call of a tool that was not offered is not run
+        assert len(bodies) == 1
+        gateway.chat("again")  # takes the answer that is left
+
+
+@pytest.mark.requirement("gateway.tool_choice.allowed")
+def test_a_list_of_allowed_tools_that_is_none_is_refused(gateway: Gateway) -> None:
+    before = len(gateway.model.requests)
+    found = gateway.chat("add", tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": "x"}})
+    assert (found.status_code, found.json()["error"]["param"]) == (422, "tool_choice.allowed_tools.tools")
+    assert len(gateway.model.requests) == before
 
 
 @pytest.mark.requirement("gateway.chat.tool_choice.none")
@@ -584,6 +615,31 @@ def test_a_conversation_gets_no_results_of_another_whose_calls_have_the_same_ids
         assert total in joined[2]["content"].split("\n")
         assert joined[3] == {**messages[2], "tool_call_id": "1"}
         assert [one["id"] for one in joined[1]["tool_calls"]] == ["0", "1"]
+
+
+@pytest.mark.requirement("gateway.chat.client.mixed")
+@pytest.mark.parametrize("cut", [False, True])
+def test_earlier_calls_of_the_client_stay_where_later_ones_of_ours_have_their_ids(
+    gateway: Gateway, *, cut: bool
+) -> None:
+    """Servers number the calls of each answer from 0. A client that shortens its history may cut results."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    add = Call(ADD, '{"a": 2, "b": 3}', id="0")
+    looks = [Call("look_up", "{}", id=number) for number in "01"]
+    for given in ([looks[0]], [add, looks[1]], [looks[0]], [add, looks[1]]):
+        gateway.will(answer("Look.", given))
+        message = gateway.chat(messages=messages, tools=[CLIENT_TOOL]).json()["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": f"found {len(messages)}"}
+        messages += [message] if cut and len(given) == 1 else [message, result]
+    gateway.will("Done.")
+
+    assert gateway.chat(messages=messages, tools=[CLIENT_TOOL]).is_success
+
+    told = gateway.model.requests[-1].messages
+    results = [one["content"] for one in told if one["role"] == "tool" and one["content"].startswith("found")]
+    assert results == [one["content"] for one in messages if one["role"] == "tool"]
+    made = [[call["function"]["name"] for call in one["tool_calls"]] for one in told if one["role"] == "assistant"]
+    assert made == [["look_up"], [ADD, "look_up"]] * 2
 
 
 @pytest.mark.requirement("gateway.chat.error.upstream")

@@ -1,6 +1,7 @@
 """Requests that are sent on as they are."""
 
 import asyncio
+import contextlib
 import json
 import os
 import ssl
@@ -267,6 +268,27 @@ async def test_a_silent_model_server_is_a_limit_and_none_at_all_a_missing_connec
         await forwarder.post(model_at(server.url), b"{}")
 
     assert (silent.value.kind, gone.value.kind) == ("limit", "connection")
+    await forwarder.close()
+
+
+@pytest.mark.requirement("models.time.settings")
+@pytest.mark.parametrize(
+    ("answer", "key"),
+    [(b"", "api_timeout"), (BEGUN, "api_timeout"), (BEGUN + b"1\r\nx\r\n", "api_stream_idle_timeout")],
+)
+async def test_the_time_limits_of_the_settings_hold_for_what_is_sent_on(answer: bytes, key: str) -> None:
+    forwarder = Forwarder(user_agent="test")
+    async with peer(answer) as server:
+        model = model_at(server.url)
+        model = model._replace(server=model.server._replace(begin_wait=0.3, idle_wait=0.2))
+
+        async def ask() -> None:
+            with contextlib.closing(await forwarder.post(model, b"{}")) as begun:
+                await begun.whole(1000)
+
+        with pytest.raises(ModelError, match=f"raise {key} in config.toml, now 0.[23] s") as late:
+            await asyncio.wait_for(ask(), 10)
+    assert late.value.kind == "limit"
     await forwarder.close()
 
 

@@ -192,7 +192,8 @@ def test_fields_and_blocks_become_those_of_chat_completions(gateway: Gateway) ->
             ],
         },
     ]
-    assert (sent["max_tokens"], sent["stop"], sent["top_k"], sent["user"]) == (100, ["END"], 3, "me")
+    assert (sent["max_tokens"], sent["stop"], sent["user"]) == (100, ["END"], "me")
+    assert "top_k" not in sent
     assert (sent["tool_choice"], sent["parallel_tool_calls"]) == ("required", False)
     names = [tool["function"]["name"] for tool in sent["tools"]]
     assert names.count("look_up") == 1

@@ -9,8 +9,8 @@ from tests.gateway.conftest import TOKEN, Gateway, gateway_at
 from vibe_jupyter.llm.client import Item, LLMClient
 from vibe_jupyter.llm.connections import FetchRequest
 from vibe_jupyter.llm.hosted_events import HostedCall, HostedCallRequest, HostedSession
-from vibe_jupyter.llm.request import Model, ModelRequestTerms, Server
-from vibe_jupyter.protocol import AssistantMessage, TextPart, UserMessage
+from vibe_jupyter.llm.request import Model, ModelReply, ModelRequestTerms, Server
+from vibe_jupyter.protocol import TextPart, UserMessage
 from vibe_jupyter.testing import ScriptedModel, call
 
 ADD = "mcp__sample__add"
@@ -45,9 +45,9 @@ def test_calls_approvals_and_session_are_understood(tmp_path: Path, own_home: Pa
 
         items = asyncio.run(read(gateway, stream=True, allow=allow))
 
-    message = items[-1]
-    assert isinstance(message, AssistantMessage)
-    assert message.text == "Done."
+    reply = items[-1]
+    assert isinstance(reply, ModelReply)
+    assert reply.message.text == "Done."
     asked = [item for item in items if isinstance(item, HostedCallRequest)]
     assert [(item.round, item.kind, item.arguments) for item in asked] == [(1, "custom", {"a": 2, "b": 40})]
     calls = [item for item in items if isinstance(item, HostedCall)]

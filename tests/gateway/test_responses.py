@@ -175,12 +175,14 @@ def test_fields_and_items_become_those_of_chat_completions(gateway: Gateway) -> 
 
     sent = gateway.model.requests[-1].body
     assert [message["role"] for message in sent["messages"]] == [
-        *("system", "system", "user", "assistant", "tool"),
+        *("system", "user", "assistant", "tool"),
         *("assistant", "tool"),
     ]
-    assert sent["messages"][3]["tool_calls"][0]["id"] == "c1"
-    assert sent["messages"][5]["tool_calls"][0]["function"]["name"] == ADD
-    assert (sent["max_tokens"], sent["temperature"], sent["odd_field"]) == (50, 0.5, [1])
+    assert sent["messages"][0]["content"] == "You look things up.\n\nBe brief."
+    assert sent["messages"][2]["tool_calls"][0]["id"] == "c1"
+    assert sent["messages"][4]["tool_calls"][0]["function"]["name"] == ADD
+    assert (sent["max_tokens"], sent["temperature"]) == (50, 0.5)
+    assert "odd_field" not in sent
     assert sent["tool_choice"] == {"type": "function", "function": {"name": ADD}}
     assert sent["response_format"]["json_schema"]["name"] == "made"
     names = [tool["function"]["name"] for tool in sent["tools"]]

@@ -1,4 +1,4 @@
-"""What the gateway's runs are made of: settings, models, MCP servers, permissions; shared by all requests."""
+"""Inputs of the gateway's runs that requests share: settings, models, MCP servers and permissions."""
 
 import asyncio
 import time
@@ -33,34 +33,34 @@ from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.tools.contract import SANDBOXED, Toolset
 
-DEFAULT: Final = "default"
-"""A request's name for the model that the gateway is set to."""
-PROFILE: Final = "gateway"
-"""Stands where the name of a profile stands."""
-FRESH: Final = 1.0
-"""Seconds for which settings that were read hold: requests share them."""
+DEFAULT: Final = "default"  # model name with which a request asks for the gateway's default model
+PROFILE: Final = "gateway"  # used as the agent's name, where a notebook has a profile
+FRESH: Final = 1.0  # seconds to cache the settings, so that concurrent requests share one read
 _MODEL_KEY: Final = "key of the model server"
 
 
 class McpState(NamedTuple):
-    """How the MCP servers stand."""
+    """Numbers of MCP tools offered and of servers connected."""
 
     tools: int
     connected: int
 
 
 class AgentTerms(NamedTuple):
-    """What differs from request to request."""
+    """Parameters of an agent that differ between requests."""
 
     tools: Toolset
-    workspace: Workspace
-    """Where they work."""
+    workspace: Workspace  # root of the tools' relative paths
     middleware: Sequence[Middleware]
     grants: Grants
 
 
 class AgentParts:
-    """Reads the settings again at each request; MCP servers are those of its start. On the gateway's loop."""
+    """Factory for the agents of all requests.
+
+    Settings are reread while the gateway runs; the set of MCP servers is fixed at start. Use it on the gateway's event
+    loop only.
+    """
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         home = config.vibe_home(environ)
@@ -76,15 +76,14 @@ class AgentParts:
         self._secrets: Mapping[str, str] = {}
         self._current: CurrentSettings | None = None
         self._read_at = 0.0
-        self._models: dict[str, Model] = {}
-        """By the names in requests, as the settings were read last; below what redacts their runs, by key."""
-        self._redactors: dict[str, Redactor] = {}
+        self._models: dict[str, Model] = {}  # by the name in the request; cleared with the settings
+        self._redactors: dict[str, Redactor] = {}  # by the model server's API key
 
     def current(self) -> CurrentSettings:
-        """The settings as they are now, or were a moment ago.
+        """Return the settings, rereading them if the cached ones are older than `FRESH`.
 
         Raises:
-            ConfigError: one is wrong, or restricts what it is not known to; says where.
+            ConfigError: a setting is invalid, or a restriction isn't enforced here. The message names it.
         """
         now = time.monotonic()
         if self._current is None or now - self._read_at > FRESH:
@@ -97,19 +96,19 @@ class AgentParts:
         return self._current
 
     def declared_servers(self) -> tuple[PlannedServer, ...]:
-        """All MCP servers, also those that nobody has decided on.
+        """Return all declared MCP servers, including those not accepted yet.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: a setting is invalid.
         """
         self.current()
         return self._plan().servers
 
     async def start(self) -> list[str]:
-        """Start the accepted MCP servers; what went wrong.
+        """Start the accepted MCP servers and return the problems, a sentence each.
 
         Raises:
-            ConfigError: a setting is wrong, or a decision cannot be read.
+            ConfigError: a setting is invalid, or an acceptance can't be read.
         """
         plan = self._plan()
         self._secrets = plan.secrets
@@ -125,16 +124,19 @@ class AgentParts:
         return [*problems, *self.mcp.directory.news()]
 
     async def close(self) -> None:
-        """End the MCP servers."""
+        """Stop the MCP servers."""
         await self._servers.close()
 
     def mcp_state(self) -> McpState:
-        """How many tools are offered, and by how many servers."""
+        """Count the offered tools and the connected servers."""
         connected = sum(one.state == "ready" for one in self._servers.all())
         return McpState(len(self.mcp.offered()), connected)
 
     def mode_of(self, tool: str, settings: Settings, wanted: McpMode | None) -> McpMode:
-        """What is done with calls of an MCP tool: the request may take back, and never give."""
+        """Return how calls of an MCP tool are handled.
+
+        The request may choose a stricter mode than the settings, never a more permissive one.
+        """
         own, modes = settings.gateway.mcp_mode, settings.gateway.mcp_modes
         if modes and (found := self.mcp.directory.named(tool)) is not None:
             own = modes.get(found.server, own)
@@ -146,10 +148,10 @@ class AgentParts:
         return current.reading.forbids_tool(*(found.names if found is not None else (name,)))
 
     def model(self, name: str, settings: Settings) -> Model:
-        """The model that a request names.
+        """Return the model that a request names.
 
         Raises:
-            ConfigError: there is none of that name, or its key is missing.
+            ConfigError: there is no model of that name, or its API key is missing.
         """
         if (known := self._models.get(name)) is not None:
             return known
@@ -157,10 +159,10 @@ class AgentParts:
         return self._models[name]
 
     def listed_name(self, name: str, settings: Settings) -> str:
-        """The one of `model_names` that a request's name stands for.
+        """Resolve a model name of a request to an entry of `model_names`.
 
         Raises:
-            ConfigError: there is none, or the settings do not allow it.
+            ConfigError: there is no such entry, or the settings don't allow the model.
         """
         names = self.model_names(settings)
         listed = names[0] if name in ("", DEFAULT) else name
@@ -172,20 +174,23 @@ class AgentParts:
         return listed
 
     def model_id(self, name: str) -> str:
-        """What the model that a request names is called at its server; empty where there is none of that name."""
+        """Return the model's ID at its server, or "" if the model can't be used."""
         try:
             return self.model(name, self.current().reading.settings).name
         except ConfigError:
             return ""
 
     def model_names(self, settings: Settings) -> Sequence[str]:
-        """What a request may name, the default first. An address is never among them."""
+        """Return the model names that requests may use, the default first.
+
+        Server addresses are never among them, so a client can't direct the gateway to another host.
+        """
         default = settings.active_model or config.DEFAULT_ACTIVE_MODEL
         by_name = (entry.name for entry in settings.models if settings.may_use_model(entry.name))
         return list(dict.fromkeys([default, *settings.model_names(), *by_name]))
 
     def agent(self, current: CurrentSettings, model: Model, client: LLMClient, terms: AgentTerms) -> Agent:
-        """Whoever runs for one request."""
+        """Create the agent for one request."""
         settings = current.reading.settings
         limits = (
             TurnLimit(settings.gateway.max_rounds),
@@ -214,11 +219,11 @@ class AgentParts:
         )
 
     def grants(self) -> Grants:
-        """What is allowed for the project; what a session is allowed comes on top."""
+        """Return new grants based on the project's. The caller adds those of the session."""
         return Grants(self._grants)
 
     def allowed(self, settings: Settings, specs: Sequence[ToolSpec]) -> frozenset[str]:
-        """The tools that run without asking because the gateway's settings say so."""
+        """Return the names of the tools that `[gateway] allow` lets run without approval."""
         patterns = settings.gateway.allow
         return frozenset(one.name for one in specs if any(matches_pattern(pattern, one.name) for pattern in patterns))
 

@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application, put together."""
+"""Assembly of the gateway's ASGI application."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
@@ -32,6 +32,7 @@ from vibe_jupyter.gateway.routes.skills import skill_routes
 from vibe_jupyter.gateway.store import StoreDown
 from vibe_jupyter.version import __version__
 
+# In matching order: the most frequent requests come first.
 ROUTES: Final = (
     chat_routes,
     responses_routes,
@@ -44,10 +45,9 @@ ROUTES: Final = (
     skill_routes,
     metrics_routes,
 )
-"""In the order in which they are tried: what is asked most comes first."""
 
+# Exceptions of routes that become error responses.
 ANSWERED: Final = (Refused, RequestValidationError, HTTPException, ConfigError, StoreDown)
-"""Errors of routes that say to the client what is wrong."""
 
 Tell = Callable[[str], None]
 
@@ -55,14 +55,14 @@ Tell = Callable[[str], None]
 def make_app(
     parts: GatewayParts, *, token: str, hosts: Collection[str], origins: Collection[str], tell: Tell = print
 ) -> ASGIApp:
-    """The application.
+    """Build the gateway's ASGI application.
 
     Args:
-        parts: what its routes share.
-        token: whoever has it may ask.
-        hosts: names under which it is reached.
-        origins: of web pages that may ask.
-        tell: says what goes wrong at the start.
+        parts: objects shared by the routes.
+        token: token that requests must present.
+        hosts: allowed values of the Host header.
+        origins: origins of web pages that may send requests.
+        tell: prints problems found at start.
     """
 
     @asynccontextmanager
@@ -82,7 +82,7 @@ def make_app(
         version=__version__,
         lifespan=lifespan,
         openapi_url="/api-doc/openapi.json",
-        docs_url=None,  # it would load its page from elsewhere
+        docs_url=None,  # FastAPI's page loads its scripts from a CDN; see routes/docs.py
         redoc_url=None,
     )
     routers = [routes(parts) for routes in ROUTES]
@@ -98,7 +98,7 @@ def make_app(
     guarded = Guard(inner, token=token, hosts=hosts, origins=origins)
     if not origins:
         return guarded
-    # A browser asks first, without the token, and shows a page only what names its origin.
+    # Outside the guard: preflight requests carry no token, and error responses need CORS headers to be readable.
     named = [origin.lower() for origin in origins]
     return CORSMiddleware(
         guarded, allow_origins=named, allow_methods=("*",), allow_headers=("*",), expose_headers=("*",)
@@ -106,16 +106,16 @@ def make_app(
 
 
 class AsksModel:
-    """An ASGI application around FastAPI's: what asks a model goes straight to its route, which reads the body itself.
+    """ASGI middleware that dispatches model requests straight to their endpoints, which read the body themselves.
 
-    FastAPI's way there takes 0.15 ms. It has these routes too, in its document.
+    Routing through FastAPI takes 0.15 ms per request. FastAPI still has these routes, for the OpenAPI document.
     """
 
     def __init__(self, inner: ASGIApp, routes: Iterable[BaseRoute]) -> None:
         """
         Args:
-            inner: gets everything else.
-            routes: all there are.
+            inner: the FastAPI application, which handles all other requests.
+            routes: all routes of that application.
         """
         self._inner = inner
         self._answers = {one.path: one.endpoint for one in routes if isinstance(one, Route) and one.path in ASKS_MODEL}
@@ -140,7 +140,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
             refused = error
         case RequestValidationError():
             refused = invalid_fields(error.errors())
-        case HTTPException():  # no such route, or not by this method
+        case HTTPException():  # unknown route, or method not allowed
             headers = error.headers
             words = f"{error.detail}: {request.method} {request.url.path}. /docs has all routes."
             refused = Refused(error.status_code, words)
@@ -150,13 +150,13 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 class BelowPrefix:
-    """An ASGI application around another, which sees paths without the prefix. Those without it stay as they are."""
+    """ASGI middleware that strips a prefix from request paths. Paths without the prefix are left alone."""
 
     def __init__(self, inner: ASGIApp, prefix: str) -> None:
         """
         Args:
-            inner: gets the requests.
-            prefix: ``/services/vibe``; empty for none.
+            inner: the wrapped application.
+            prefix: for example ``/services/vibe``, or "" for none.
         """
         self._inner = inner
         self._prefix = prefix.rstrip("/")

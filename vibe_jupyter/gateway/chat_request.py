@@ -1,8 +1,8 @@
-"""A request for Chat Completions: what the client sent, untouched, and the few fields that are for the gateway."""
+"""Requests for Chat Completions: the client's body, unmodified, and the fields addressed to the gateway."""
 
-import json
+import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
@@ -20,13 +20,13 @@ M = TypeVar("M", bound=BaseModel)
 Object = dict[str, JsonValue]
 AgentPermission = Literal["auto", "ask", "deny"]
 
-_ID_BYTES: Final = 16
-"""Random ones of an id."""
+_ID_BYTES: Final = 16  # random bytes of an ID
 AGENTIC_FIELDS: Final = frozenset({"agent_permission", "session_id", "files"})
-FILES_LIMIT: Final = 64
-"""Files that one request may ask for."""
-SESSION_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
-"""What a client may call its session."""
+LEFT_OUT: Final = "x-vibe-left-out"  # response header that lists the request's tools not offered to the model
+_LONGEST_HEADER: Final = 1_000  # characters
+_NO_HEADER: Final = re.compile(r"[^ -~]")
+FILES_LIMIT: Final = 64  # files that one request may ask for
+SESSION_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"  # allowed session IDs
 
 
 class RequestedFile(BaseModel):
@@ -35,31 +35,28 @@ class RequestedFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    format: str = ""
-    """Empty for what its name says."""
+    format: str = ""  # "" to derive it from the name
     description: str = ""
 
 
 class GatewayFields(BaseModel):
-    """The fields of a request that are for the gateway and go no further."""
+    """Request fields that are addressed to the gateway and not forwarded."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    # ``execute`` runs calls of MCP tools, ``passthrough`` returns them to the client, ``off`` offers no MCP tools; None
+    # uses the gateway's settings
     mcp_mode: McpMode | None = None
-    """``execute`` runs calls of MCP tools, ``passthrough`` returns them, ``off`` offers no MCP tool; None as the
-    gateway is set."""
+    # ``auto`` runs what the rules allow and denies the rest, ``ask`` asks in the stream, ``deny`` runs nothing
     agent_permission: AgentPermission = "auto"
-    """``auto`` runs what the rules allow and denies the rest, ``ask`` asks in the stream, ``deny`` runs nothing."""
     session_id: Annotated[str, Field(pattern=SESSION_ID)] | None = None
-    files: Annotated[list[RequestedFile], Field(max_length=FILES_LIMIT)] = []
-    """What the answer should come with."""
+    files: Annotated[list[RequestedFile], Field(max_length=FILES_LIMIT)] = []  # files that the answer should come with
 
 
 class ChatFields(GatewayFields):
     """The fields of a request that are looked at. Everything else goes to the model server as it came."""
 
-    model: str = "default"
-    """The name or alias of a configured model; ``default`` for the gateway's."""
+    model: str = "default"  # name or alias of a configured model, or ``default`` for the gateway's
     messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
     stream: bool | None = False
     n: int | None = None
@@ -70,59 +67,68 @@ class ChatFields(GatewayFields):
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One request."""
+    """A parsed request."""
 
-    raw: bytes
+    raw: bytes  # the body as received; empty for a translated request
     body: Mapping[str, JsonValue]
     fields: ChatFields
+    # Names of the client's tools, which take precedence over the gateway's
     own_tools: frozenset[str] = field(default_factory=frozenset[str])
-    """Names of the tools that the client defines; they win over ours."""
-    is_translated: bool = False
-    """Whether it came in the form of another API."""
+    is_translated: bool = False  # True if it was received in the form of another API
+    left_out: tuple[str, ...] = ()  # tools of the client that aren't offered to the model
 
     @classmethod
     def parse(cls, raw: bytes) -> "ChatRequest":
-        """A request as it came.
+        """Parse a request body.
 
         Raises:
-            Refused: it is no request for Chat Completions.
+            Refused: it isn't a request for Chat Completions.
         """
         return cls.of(parse_body(raw), raw)
 
     @classmethod
-    def of(cls, body: Object, raw: bytes | None = None) -> "ChatRequest":
-        """A request made of JSON, such as one that came in the form of another API.
+    def of(cls, body: Object, raw: bytes = b"", *, left_out: Sequence[str] = ()) -> "ChatRequest":
+        """Create a request from JSON, which may be a translation from another API.
 
         Raises:
-            Refused: a field of it is wrong.
+            Refused: a field is invalid.
         """
         fields = read_fields(ChatFields, body)
         if fields.agent_permission == "ask" and not fields.stream:
             raise Refused(
                 422, "agent_permission: ask needs a stream to ask in", code="validation_error", param="agent_permission"
             )
-        own = frozenset(_tool_name(tool) for tool in fields.tools or ()) - {""}
-        return cls(json.dumps(body).encode() if raw is None else raw, body, fields, own, raw is None)
+        own = frozenset(tool_name(tool) for tool in fields.tools or ()) - {""}
+        return cls(raw, body, fields, own, not raw, tuple(left_out))
+
+    @property
+    def answer_headers(self) -> Mapping[str, str]:
+        """Response headers that report what was left out of the request."""
+        names = ", ".join(_NO_HEADER.sub("?", name) for name in self.left_out)
+        return {LEFT_OUT: names[:_LONGEST_HEADER]} if names else {}
 
     @property
     def stream(self) -> bool:
-        """Whether the answer comes in chunks."""
+        """True if the client asked for a stream."""
         return bool(self.fields.stream)
 
     @cached_property
     def session_id(self) -> str:
-        """The client's, or one of its own for a request that may ask; empty where there is none."""
+        """The client's session ID, or "" without one.
+
+        A request that may ask for approvals always gets an ID, so that the user can grant an action for the session.
+        """
         given = self.fields.session_id
         return given or (f"sess_{secrets.token_hex(_ID_BYTES)}" if self.fields.agent_permission == "ask" else "")
 
     @property
     def knows_extensions(self) -> bool:
-        """Whether the client knows what is no part of Chat Completions: it sent a field of it."""
+        """True if the client sent a field of the gateway's extensions, and so can handle its events."""
         return not AGENTIC_FIELDS.isdisjoint(self.body)
 
     @property
     def prompt(self) -> str:
-        """What the user wrote last."""
+        """The text of the latest user message."""
         for message in reversed(self.fields.messages):
             if message.get("role") == "user":
                 return message_text(message.get("content"))
@@ -130,34 +136,33 @@ class ChatRequest:
 
     @property
     def turn(self) -> int:
-        """How many questions the user has asked."""
+        """The number of user messages."""
         return sum(message.get("role") == "user" for message in self.fields.messages)
 
     @property
     def passes_plainly(self) -> bool:
-        """Whether no tool of ours has a place in it: several answers at once, or no calls wanted."""
+        """True if no gateway tool applies: the request asks for several choices, no calls, or legacy functions."""
         choice = self.fields.tool_choice
         return (self.fields.n or 1) > 1 or choice == "none" or self.fields.functions is not None
 
-    def upstream(self, changes: Mapping[str, JsonValue], *, without: Collection[str] = ()) -> bytes:
-        """The body for the model server: as it came where nothing changes.
+    def upstream(self, changes: Mapping[str, JsonValue]) -> bytes:
+        """Return the body for the model server: the original bytes if nothing changes.
 
         Args:
-            changes: fields that are added, or take the place of others.
-            without: fields that are left out.
+            changes: fields to add or replace; None removes one.
         """
-        left_out = {*GatewayFields.model_fields, *without}
-        body = {name: value for name, value in self.body.items() if name not in left_out}
+        body = {name: value for name, value in self.body.items() if name not in GatewayFields.model_fields}
         if len(body) == len(self.body) and all(name in body and body[name] == changes[name] for name in changes):
             return self.raw
-        return dump_json({**body, **changes})
+        body |= changes
+        return dump_json({name: value for name, value in body.items() if value is not None or name not in changes})
 
 
 def parse_body(raw: bytes) -> Object:
-    """The JSON object of a request.
+    """Parse a request body as a JSON object.
 
     Raises:
-        Refused: it is none.
+        Refused: it is something else.
     """
     try:
         return json_text.parse_json_object(raw.decode("utf-8"))
@@ -166,10 +171,10 @@ def parse_body(raw: bytes) -> Object:
 
 
 def read_fields(model: type[M], body: Mapping[str, JsonValue]) -> M:
-    """The fields of a body.
+    """Validate the fields of a body against a model.
 
     Raises:
-        Refused: one of them is wrong; names it.
+        Refused: a field is invalid. The error names the first one.
     """
     try:
         return model.model_validate(body)
@@ -177,14 +182,15 @@ def read_fields(model: type[M], body: Mapping[str, JsonValue]) -> M:
         raise invalid_fields(error.errors(include_url=False, include_input=False, include_context=False)) from None
 
 
-def _tool_name(tool: Mapping[str, Any]) -> str:
-    function = tool.get("function")
+def tool_name(tool: Mapping[str, Any]) -> str:
+    """Return the name of a function or custom tool, or "" for another kind."""
+    function = tool.get("function") or tool.get("custom")
     name = cast("Mapping[str, Any]", function).get("name") if isinstance(function, Mapping) else None
     return name if isinstance(name, str) else ""
 
 
 def message_text(content: object) -> str:
-    """The text of a message, whose content is text or has parts."""
+    """Return the text of message content, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = cast("Sequence[object]", content) if isinstance(content, list) else ()

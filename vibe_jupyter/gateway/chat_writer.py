@@ -1,4 +1,4 @@
-"""Chat Completions with the extensions of mistral.rs: named events between the chunks, and fields beside the answer."""
+"""Writer for Chat Completions with the extensions of mistral.rs: named events between chunks, extra response fields."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ _TOOL_TYPES: Final[Mapping[str, str]] = {
     "web_search": "web_search",
 }
 _SEARCH: Final = "__web_search"
+# The gateway's own tools; all others belong to MCP servers
 _BUILT_IN: Final = frozenset({*get_args(WorkTool), "surface_files"})
-"""The gateway's own tools; all others are of MCP servers."""
 _LABELS: Final[Mapping[str, str]] = {
     "code_execution": "Python code",
     "shell": "Shell command",
@@ -33,7 +33,7 @@ _LABELS: Final[Mapping[str, str]] = {
 
 
 class ChatWriter:
-    """See `vibe_jupyter.gateway.writer.AnswerWriter`."""
+    """Answer writer for Chat Completions. Implements `vibe_jupyter.gateway.writer.AnswerWriter`."""
 
     passes_through = True
     keep_alive = b": keep-alive\n\n"
@@ -41,12 +41,13 @@ class ChatWriter:
     def __init__(self, terms: WriterTerms) -> None:
         """
         Args:
-            terms: of the request; SDKs take each named event for a chunk, so only some clients get them.
+            terms: what the writer needs to know of the request. SDKs parse every event as a chunk, so named events are
+                sent only to clients that know them.
         """
         self._terms = terms
 
     def chunk(self, chunk: ServerEvent) -> bytes:
-        return encode_event(chunk.name, chunk.data)
+        return encode_event(*chunk)
 
     def event(self, event: Event, round_number: int) -> bytes:
         terms = self._terms
@@ -67,7 +68,7 @@ class ChatWriter:
 
 
 def agentic_fields(ending: Ending) -> Object:
-    """What stands beside a whole answer; empty ones are left out."""
+    """Return the extension fields of a response body. Empty ones are left out."""
     fields: Object = {
         "session_id": ending.session_id,
         "agentic_tool_calls": [call_record(call) for call in ending.calls],
@@ -77,7 +78,7 @@ def agentic_fields(ending: Ending) -> Object:
 
 
 def call_record(call: AgenticCall) -> Object:
-    """An entry of ``agentic_tool_calls``."""
+    """Build an entry of ``agentic_tool_calls``."""
     record: Object = {
         "round": call.round,
         "name": call.name,
@@ -90,12 +91,12 @@ def call_record(call: AgenticCall) -> Object:
 
 
 def tool_type(name: str) -> str:
-    """What kind of tool it is, in the words of mistral.rs; a server's tool may be a search too."""
+    """Return the kind of a tool by the names of mistral.rs. An MCP server's tool may be a web search too."""
     return _TOOL_TYPES.get(name.rpartition("__")[2] if name.endswith(_SEARCH) else name, "custom")
 
 
 def agentic_event(event: Event, round_number: int, session_id: str) -> tuple[str, Object] | None:
-    """The named event that tells it; None where none does."""
+    """Return the name and data of the event to send, or None if the client gets none."""
     match event:
         case ToolStarted(host=""):
             return PROGRESS, _progress(event.name, "calling", round_number, _begun(event))
@@ -109,7 +110,7 @@ def agentic_event(event: Event, round_number: int, session_id: str) -> tuple[str
 
 
 def _begun(event: ToolStarted) -> Object:
-    """What is run."""
+    """Describe what a starting call runs, in the form of its tool type."""
     text = event.headline.target if event.preview is None else event.preview.text
     match tool_type(event.name):
         case "shell":
@@ -121,7 +122,7 @@ def _begun(event: ToolStarted) -> Object:
 
 
 def file_event(made: Object) -> bytes:
-    """The named event of a file object."""
+    """Encode the named event for a file object."""
     return encode_event(FILE_PRODUCED, json.dumps(made, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""A Chat Completions stream, or a whole answer, read for a writer that spells it in another API."""
+"""Reader for Chat Completions streams and bodies, for the writers that translate them to another API."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -13,36 +13,48 @@ from vibe_jupyter.protocol import AssistantMessage, ReasoningDelta, TextDelta
 
 
 class ChunkReader:
-    """Of one answer."""
+    """Reader for one answer."""
 
     def __init__(self, *, reasoning_field: str = "") -> None:
-        self.model = ""
-        """As the model server calls itself."""
-        self.finish = "stop"
-        """The finish reason of Chat Completions."""
+        self.model = ""  # as the model server names itself
+        self.finish = "stop"  # finish reason in the terms of Chat Completions
         self.usage: Object = {}
         self._decoder = ChatDecoder(AnswerLimits(), reasoning_field=reasoning_field)
 
     def take(self, chunk: ServerEvent) -> list[TextDelta | ReasoningDelta]:
-        """The next chunk: what it adds to the text and to the reasoning.
+        """Parse the next chunk into text and reasoning deltas.
 
         Raises:
             BrokenAnswer: the answer is too long.
         """
-        body = parse_event(chunk.data) if chunk.name == "message" else None
+        name, data = chunk
+        body = parse_event(data) if name == "message" else None
         if not isinstance(body, dict):
             return []
         self._note(body)
         return [one for one in self._decoder.chunk(body) if isinstance(one, TextDelta | ReasoningDelta)]
 
     def take_whole(self, body: Object) -> AssistantMessage:
-        """An answer that did not come in chunks."""
+        """Parse an answer that wasn't streamed."""
         self._note(body)
         self._decoder.whole(body)
         return self.message()
 
+    @property
+    def reasoning_field(self) -> str:
+        """The model server's field for reasoning, or "" before the first reasoning."""
+        return self._decoder.reasoning_field
+
+    def take_signature(self) -> str | None:
+        """Return the signature of the latest reasoning, once; None if the model server sent none."""
+        return self._decoder.take_signature()
+
+    def end_round(self) -> None:
+        """Discard vendor fields of the current answer, which the client doesn't see as a whole."""
+        self._decoder.forget_fields()
+
     def message(self) -> AssistantMessage:
-        """The answer, with the calls that are the client's."""
+        """Return the answer with the client's calls."""
         return empty_message(self._decoder)
 
     def _note(self, body: Object) -> None:
@@ -58,6 +70,6 @@ class ChunkReader:
 
 
 def detail_count(usage: Mapping[str, JsonValue], group: str, name: str) -> int:
-    """A count in a group of counts, such as the cached tokens of a prompt; 0 where it is not told."""
+    """Return a count of a nested group, such as the cached tokens of a prompt, or 0 if it isn't reported."""
     details = usage.get(group)
     return count_of(cast("Object", details), name) if isinstance(details, dict) else 0

@@ -1,4 +1,4 @@
-"""One request answered: a run of the agent's loop, and its events as they go out."""
+"""An exchange: a request, the agent run that answers it, and the response written while it runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,7 +20,6 @@ from vibe_jupyter.gateway.input_files import InputFiles
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.refusals import (
     JSON,
-    Refusal,
     error_body,
     error_object,
     passed_headers,
@@ -35,7 +34,6 @@ from vibe_jupyter.gateway.store import StoreDown
 from vibe_jupyter.gateway.wire import AnswerWire
 from vibe_jupyter.gateway.work_tools import WorkTerms, work_tools
 from vibe_jupyter.gateway.writer import AgenticCall, AnswerWriter, Ending
-from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.dialects.wire_parts import dump_json
 from vibe_jupyter.llm.event_streams import ServerEvent
 from vibe_jupyter.permissions.decide import RunTerms
@@ -65,7 +63,7 @@ DENIED: Final = "Not run: this request allows no actions (agent_permission is de
 
 
 class LeaveToClient(Middleware):
-    """Ends a run whose latest answer has calls that are the client's."""
+    """Middleware that ends a run when the latest answer has calls for the client."""
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
@@ -77,7 +75,7 @@ class LeaveToClient(Middleware):
 
 
 class CallRecords:
-    """What was called in a run, folded from its events."""
+    """Tool calls of a run, folded from its events."""
 
     def __init__(self) -> None:
         self.all: list[AgenticCall] = []
@@ -85,7 +83,6 @@ class CallRecords:
         self._by_id: dict[str, AgenticCall] = {}
 
     def take(self, event: Event) -> None:
-        """The next event."""
         match event:
             case TurnStarted(turn=turn):
                 self.round = turn
@@ -106,7 +103,7 @@ class CallRecords:
 
 
 class GatewayExchange(Response):
-    """The answer to one request. It is sent while it is made."""
+    """Response to one request, sent while it is produced."""
 
     def __init__(
         self,
@@ -119,24 +116,22 @@ class GatewayExchange(Response):
     ) -> None:
         """
         Args:
-            parts: what all routes share.
-            request: what is asked.
-            writer: spells the answer.
-            keep: gets the conversation with the answer, before the client knows that it is over.
-            skills: for its tools.
+            parts: objects shared by the routes.
+            request: the parsed request.
+            writer: encodes the answer for the client's API.
+            keep: receives the conversation including the answer, before the client sees the end of the response.
+            skills: skills to copy to the working folder.
 
         Raises:
-            Refused: the request asks for what there is not.
+            Refused: the model is unknown, or the list of allowed tools is invalid.
         """
         self.background = None
         self.calls = CallRecords()
         self.run: Run | None = None
         self._relay: RelayingClient | None = None
-        self._passing: asyncio.Task[None] | None = None
-        """Passes an answer on as it is."""
+        self._passing: asyncio.Task[None] | None = None  # forwards an unmodified answer
         self._is_ending = False
-        self.session_id = request.session_id
-        """Empty where the request neither names nor needs one."""
+        self.session_id = request.session_id  # "" if the request neither names a session nor needs one
         self._parts = parts
         self._request = request
         self._writer = writer
@@ -155,8 +150,7 @@ class GatewayExchange(Response):
         self._conversation = Conversation(parts.journals.of(self._settings, request.session_id))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
-        wire = self._wire = AnswerWire(send)
+        wire = self._wire = AnswerWire(send, self._request.answer_headers)
         self._parts.live.add(self)
         alive = asyncio.create_task(wire.keep_alive(self._writer.keep_alive, self._parts.keep_alive))
         watch: asyncio.Task[None] | None = None
@@ -192,13 +186,13 @@ class GatewayExchange(Response):
                 watch.cancel()
             if self._relay is not None:
                 await self._relay.leave()
-            if self.calls.all:  # without them nothing was written
+            if self.calls.all:  # the journal is created by the first call
                 await asyncio.to_thread(self._conversation.journal.close)
             if self._tools.has_own:
                 await self._folder.close()
 
     def end(self) -> None:
-        """Break off: the gateway is shut down."""
+        """Abort the response because the gateway shuts down."""
         self._is_ending = True
         if self.run is not None:
             self.run.send(Interrupt())
@@ -206,13 +200,13 @@ class GatewayExchange(Response):
             self._passing.cancel()
 
     async def _break_off(self, words: str) -> None:
-        """End the answer wherever it is."""
+        """End the response with an error, in the form that its state allows."""
         if self._wire.streams:
             await self._wire.write(self._writer.fail(error_object(503, words)), more=False)
         elif not self._wire.has_begun:
             await self._wire.answer(503, error_body(503, words))
 
-    # ---- what the relay writes to: `vibe_jupyter.gateway.relay.Outlet` ----
+    # ---- implementation of `vibe_jupyter.gateway.relay.Outlet` ----
 
     async def reached(self, turn: int) -> None:
         async with self._ready_turn:
@@ -233,7 +227,7 @@ class GatewayExchange(Response):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the answer passes as it is, byte for byte: no call in it could be ours."""
+        """True if the answer is forwarded byte for byte, because none of its calls can be for the gateway."""
         if not self._writer.passes_through:
             return False
         return self._request.passes_plainly or not (
@@ -246,6 +240,7 @@ class GatewayExchange(Response):
             model=self._model,
             messages=messages,
             tool_choice=self._tools.choice(),
+            allowed=self._tools.allowed,
             max_rounds=self._settings.gateway.max_rounds,
             offered=self._tools.offered,
             spelled=self._parts.spelled,
@@ -303,7 +298,7 @@ class GatewayExchange(Response):
                 await self._parts.approvals.announce(event.approval_id, self.run)
             case ApprovalResolved():
                 await self._parts.approvals.close(event.approval_id)
-            case QuestionAsked():  # nobody can answer in words over HTTP
+            case QuestionAsked():  # the HTTP API has no way to answer questions
                 self.run.send(Answer(question_id=event.question_id, answers=None))
             case _:
                 pass
@@ -347,7 +342,11 @@ class GatewayExchange(Response):
             await self._wire.write(self._writer.file(made))
 
     def _answer_messages(self, relay: RelayingClient) -> Sequence[JsonValue]:
-        """What the answer adds to the conversation; where the client has calls to answer, the rest is joined then."""
+        """Return the messages that the answer adds to the stored conversation.
+
+        If the client has calls to answer, the gateway's hidden rounds are left out: `join_hidden` inserts them with the
+        results.
+        """
         calls = self._rounds.theirs
         if not (calls and self._rounds.used_tools):
             return relay.hidden
@@ -368,12 +367,12 @@ class GatewayExchange(Response):
         refusal, words = relay.refusal, finished.error or BROKEN_OFF
         if self._wire.streams:
             status = 502 if refusal is None else refusal.status
-            error = error_object(status, words) if refusal is None else _said_error(refusal, words)
+            error = error_object(status, words) if refusal is None else refusal.error
             await self._wire.write(self._writer.fail(error), more=False)
         elif refusal is not None and self._writer.passes_through:
             await self._wire.answer(refusal.status, refusal.body, passed_headers(refusal.headers))
         elif refusal is not None:
-            said = dump_json({"type": "error", "error": _said_error(refusal, words)})
+            said = dump_json({"type": "error", "error": refusal.error})
             await self._wire.answer(refusal.status, said, {**passed_headers(refusal.headers), "content-type": JSON})
         else:
             status = 503 if relay.failure is None else unreachable_status(relay.failure)
@@ -381,7 +380,7 @@ class GatewayExchange(Response):
 
 
 async def _watch(receive: Receive, goes_on: "Run | asyncio.Task[None]") -> None:
-    """Break off what nobody waits for any more."""
+    """Cancel the run or task when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
     if isinstance(goes_on, Run):
@@ -392,12 +391,3 @@ async def _watch(receive: Receive, goes_on: "Run | asyncio.Task[None]") -> None:
 
 def _deny_all(_: Sequence[str]) -> str:
     return DENIED
-
-
-def _said_error(refusal: Refusal, words: str) -> Object:
-    """The error in a body, as it was said where it is one."""
-    try:
-        said = json_text.parse_json_object(refusal.body.decode("utf-8", "replace")).get("error")
-    except ValueError:
-        said = None
-    return said if isinstance(said, dict) else error_object(refusal.status, words)

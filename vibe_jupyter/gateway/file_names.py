@@ -1,4 +1,4 @@
-"""What a file's name says."""
+"""File names of requests: validation, format and MIME type."""
 
 import mimetypes
 from pathlib import PurePosixPath
@@ -6,16 +6,15 @@ from typing import Final
 
 from vibe_jupyter.gateway.refusals import Refused
 
-LONGEST_NAME: Final = 255
-"""Characters."""
+LONGEST_NAME: Final = 255  # characters
 _BINARY: Final = "application/octet-stream"
 
 
 def plain_name(given: str) -> str:
-    """A file's name without folders.
+    """Return the last component of a path as a file name.
 
     Raises:
-        Refused: nothing that can be a name is left.
+        Refused: it isn't a valid name.
     """
     name = PurePosixPath(given.replace("\\", "/")).name
     if not name or len(name) > LONGEST_NAME or not name.isprintable() or name in (".", ".."):
@@ -24,10 +23,10 @@ def plain_name(given: str) -> str:
 
 
 def format_of(name: str) -> str:
-    """What its name says that it is."""
+    """Return the lower-case extension without its dot."""
     return PurePosixPath(name).suffix.removeprefix(".").lower()
 
 
 def mime_type(name: str) -> str:
-    """The same, as HTTP spells it."""
+    """Guess the MIME type from the name."""
     return mimetypes.guess_type(name)[0] or _BINARY

@@ -1,4 +1,4 @@
-"""Files that clients give and get, for a while."""
+"""Temporary storage of files that clients upload or that runs produce."""
 
 import asyncio
 import base64
@@ -13,20 +13,15 @@ from vibe_jupyter.gateway.file_names import format_of, mime_type, plain_name
 from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.store import Store
 
-FILE_SECONDS: Final = 30 * 60
-"""A file is gone so many seconds after it was made."""
-MOST_FILES: Final = 4_096
-"""Beyond them the oldest are forgotten."""
+FILE_SECONDS: Final = 30 * 60  # lifetime of a file in seconds
+MOST_FILES: Final = 4_096  # files per token; beyond this the oldest are deleted
+# Total bytes of file bodies per token; beyond this the oldest bodies are deleted
 BODIES_LIMIT: Final = 1024 * 1024 * 1024
-"""Bytes of the bodies of all files together; beyond them the oldest bodies are dropped."""
-PREVIEW: Final = 4_096
-"""Characters of an input file that are shown."""
-MADE_PREVIEW: Final = 1_024
-"""Bytes of a file that was made that are shown."""
+PREVIEW: Final = 4_096  # characters of an input file shown to the model
+MADE_PREVIEW: Final = 1_024  # bytes of a produced file shown to the model
 USER_DATA: Final = "user_data"
 AGENT_OUTPUT: Final = "agent_output"
-INLINE_LIMIT: Final = 8 * 1024 * 1024
-"""Bytes of a body that stands in its file object; a larger one is fetched by its id."""
+INLINE_LIMIT: Final = 8 * 1024 * 1024  # bytes of a body included in its file object; larger ones are downloaded by ID
 
 _FILES: Final = "files"
 _BODIES: Final = "file-bodies"
@@ -37,52 +32,45 @@ Object = dict[str, JsonValue]
 
 
 class FileSource(BaseModel):
-    """Where a file comes from."""
+    """Origin of a file."""
 
     model_config = ConfigDict(frozen=True)
 
-    tool: str
-    """Empty where none made it."""
+    tool: str  # "" if no tool made it
     round: int
     turn: int
 
 
 class FileFailure(NamedTuple):
-    """Why there is no file where one was expected."""
+    """Reason why a requested or produced file has no body."""
 
     code: str
     message: str
 
 
 class FileObject(BaseModel):
-    """What is known of a file."""
+    """Metadata of a file."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     object: Literal["file"] = "file"
     name: str
-    filename: str
-    """The same, as OpenAI's clients read it."""
-    format: str
-    """The ending of its name; empty where it has none."""
+    filename: str  # same as `name`; read by OpenAI's clients
+    format: str  # extension of the name, or ""
     mime_type: str
     bytes: int
-    created_at: int
-    """Unix seconds."""
+    created_at: int  # Unix seconds
     expires_at: int
     purpose: str
-    source: FileSource | None = None
-    """Of files of the gateway's own."""
-    preview: str | None = None
-    """The beginning of a text."""
+    source: FileSource | None = None  # set for files produced by a run
+    preview: str | None = None  # start of a text file
     code: str | None = None
-    message: str | None = None
-    """Both in the place of a body, where a file that was asked for was not made."""
+    message: str | None = None  # set with `code` if the file has no body: it wasn't made, or is too large
 
 
 def new_run() -> str:
-    """What tells the ids of a run's files from all others."""
+    """Return a random part that makes the file IDs of a run unique."""
     return secrets.token_hex(_ID_BYTES)
 
 
@@ -95,14 +83,14 @@ def new_file(
     source: FileSource | None = None,
     failure: FileFailure | None = None,
 ) -> FileObject:
-    """What is known of a file that is there now.
+    """Create the metadata of a file.
 
     Args:
-        file_id: its own.
-        name: as it was written.
-        body: its bytes, if there are any.
-        form: its format; empty for what its name says.
-        source: what made it; None for one that a client gave.
+        file_id: its ID.
+        name: its name, as the tool or client gave it.
+        body: its bytes, or None if there are none.
+        form: its format, or "" to derive it from the name.
+        source: the tool call that made it, or None for an upload.
         failure: why there is no body.
     """
     now = int(time.time())
@@ -124,7 +112,7 @@ def new_file(
 
 
 class FileStore:
-    """Those of one token."""
+    """Uploaded and produced files of one token, limited in number and total size."""
 
     def __init__(self, store: Store, owner: str, *, bodies_limit: int = BODIES_LIMIT) -> None:
         self._store = store
@@ -132,17 +120,17 @@ class FileStore:
         self._bodies_limit = bodies_limit
 
     async def add(self, name: str, body: bytes) -> FileObject:
-        """Keep a file that a client gives.
+        """Store an uploaded file.
 
         Raises:
-            Refused: its name is none.
+            Refused: its name is invalid.
         """
         made = new_file(f"file-{new_run()}", plain_name(name), body)
         await self.keep(made, body)
         return made
 
     async def keep(self, made: FileObject, body: bytes | None) -> None:
-        """Keep what is known of a file, and its body if there is one."""
+        """Store a file's metadata, and its body if there is one. Deletes the oldest files beyond the limits."""
         if body is not None:
             await self._store.put(_BODIES, self._body_key(made), body, seconds=FILE_SECONDS)
         raw = made.model_dump_json(exclude_none=True).encode()
@@ -150,7 +138,7 @@ class FileStore:
         await self._make_room()
 
     async def inline(self, found: FileObject) -> Object:
-        """A file object with its body, where that is small enough and there is one."""
+        """Return a file object, including the body if it exists and is small enough."""
         told: Object = found.model_dump(exclude_none=True)
         if found.code is not None or found.bytes > INLINE_LIMIT:
             return told
@@ -160,10 +148,10 @@ class FileStore:
         return told
 
     async def find(self, file_id: str) -> FileObject:
-        """What is known of a file.
+        """Return the metadata of a file.
 
         Raises:
-            Refused: there is none of that id, or no more.
+            Refused: there is no file with that ID, or it has expired.
         """
         kept = await self._store.get(_FILES, self._key(file_id)) if _ID.fullmatch(file_id) else None
         if kept is None:
@@ -171,10 +159,10 @@ class FileStore:
         return FileObject.model_validate_json(kept)
 
     async def body(self, found: FileObject) -> bytes:
-        """A file's bytes.
+        """Return the bytes of a file.
 
         Raises:
-            Refused: it was never made, or they were not kept.
+            Refused: the file has no body, or the body was dropped to make room.
         """
         if found.code is not None:
             raise Refused(422, found.message or "", code=found.code, param="file_id")
@@ -184,16 +172,16 @@ class FileStore:
         return body
 
     async def all(self) -> list[FileObject]:
-        """Every file, the newest first."""
+        """Return all files, newest first."""
         keys = await self._store.keys(_FILES, self._owner)
         kept = [await self._store.get(_FILES, key) for key in reversed(keys)]
         return [FileObject.model_validate_json(one) for one in kept if one is not None]
 
     async def delete(self, file_id: str) -> None:
-        """Forget a file.
+        """Delete a file and its body.
 
         Raises:
-            Refused: there is none of that id.
+            Refused: there is no file with that ID.
         """
         found = await self.find(file_id)
         await self._store.take(_FILES, self._key(file_id))
@@ -215,12 +203,12 @@ class FileStore:
         return f"{self._owner}:{file_id}"
 
     def _body_key(self, found: FileObject) -> str:
-        """Ends with the body's size, so that all sizes can be summed without reading a body."""
+        """Return the key of a body. It ends with the size, so that the total size is known without reading any body."""
         return f"{self._key(found.id)}/{found.bytes}"
 
 
 def text_preview(body: bytes, most: int) -> str | None:
-    """The beginning of a text in UTF-8; None for anything else."""
+    """Return the first `most` characters of a UTF-8 text, or None if it is binary."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -229,7 +217,7 @@ def text_preview(body: bytes, most: int) -> str | None:
 
 
 def output_preview(body: bytes) -> str | None:
-    """The same of a file that was made, by bytes."""
+    """Return the first `MADE_PREVIEW` bytes of a produced text file, or None if it is binary."""
     text = text_preview(body, len(body))
     return None if text is None else body[:MADE_PREVIEW].decode("utf-8", "ignore")
 

@@ -1,9 +1,10 @@
-"""Requests of others, sent on to a model server as they are: nothing of them is understood, or sent twice.
+"""HTTP client that sends requests of others to a model server unmodified: no parsing, no retries.
 
-By aiohttp, which reads HTTP in C: a request costs a third of what it does with httpx, by which a kernel asks.
+It uses aiohttp, which parses HTTP in C: a request costs a third of what it costs with httpx, the kernel's client.
 """
 
 import asyncio
+import math
 import ssl
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
@@ -18,51 +19,65 @@ from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures
 from vibe_jupyter.llm.connections import KEEP_ALIVE, load_http, network_reason, tls_context
 from vibe_jupyter.llm.dialects import DIALECTS
-from vibe_jupyter.llm.request import AnswerLimits, Endpoint, Model
+from vibe_jupyter.llm.request import AnswerLimits, Endpoint, Model, Server
 
-FETCH_SECONDS: Final = 60.0
-"""For a whole file."""
-END_SECONDS: Final = 5.0
-"""For an answer that has said all."""
-SLICE: Final = 256 * 1024
-"""Bytes of a long body that are sent at a time."""
+FETCH_SECONDS: Final = 60.0  # seconds to download a complete file
+END_SECONDS: Final = 5.0  # seconds for a finished stream to close its body
+SLICE: Final = 256 * 1024  # bytes of a long request body written at a time
+# Bytes of an answer buffered for a slow client; at twice this many, reading from the model server pauses
 READ: Final = 64 * 1024
-"""Bytes of an answer that wait for the client; with twice as many the model server waits too."""
-HEADER: Final = 64 * 1024
-"""Bytes of one header of an answer."""
-_PROXIES: Final = frozenset({"http", "https"})
-"""Schemes of proxies that can be used."""
+HEADER: Final = 64 * 1024  # bytes of one response header
+_PROXIES: Final = frozenset({"http", "https"})  # supported proxy schemes
 _CHAT_PATH: Final = "/chat/completions"
-_PATHS: Final = {"ollama": "/v1/chat/completions"}
-"""Of Chat Completions, by dialect; Ollama speaks them beside an API of its own."""
+_PATHS: Final = {"ollama": "/v1/chat/completions"}  # Chat Completions by dialect; Ollama offers them beside its own API
 
 
 class OpenAnswer:
-    """An answer of a model server that is coming in, its bytes as they are."""
+    """Response of a model server whose body is still being received. Its bytes are unmodified."""
 
-    def __init__(self, response: aiohttp.ClientResponse, endpoint: Endpoint) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, endpoint: Endpoint, limits: AnswerLimits) -> None:
+        """
+        Args:
+            response: response whose headers have been received.
+            endpoint: where it was requested.
+            limits: timeouts for the first read of the body, and between two reads.
+        """
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self._response = response
         self._endpoint = endpoint
+        self._begin, self._idle = limits.answer, limits.gap
+        self._has_begun = False
         self._ends_by_itself = False
 
     async def read(self) -> bytes:
-        """The next piece of the body; empty at its end.
+        """Return the next piece of the body, or b"" at its end.
 
         Raises:
-            ModelError: it broke off.
+            ModelError: the connection broke, or no data was received in time.
         """
         try:
-            return await self._response.content.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            piece = await self._response.content.readany()
+        except TimeoutError:
+            raise self._late_error() from None
+        except (aiohttp.ClientError, OSError) as problem:
             raise failures.unreachable_error(self._endpoint, _reason(problem)) from None
+        connection = self._response.connection
+        if not self._has_begun and connection is not None and connection.protocol is not None:
+            connection.protocol.read_timeout = _bounded(self._idle)
+        self._has_begun = True
+        return piece
+
+    def _late_error(self) -> ModelError:
+        seconds = self._idle if self._has_begun else self._begin
+        setting = failures.IDLE_SETTING if self._has_begun else failures.BEGIN_SETTING
+        return failures.broken_error(self._endpoint, failures.late_answer("nothing came for", seconds, setting), "")
 
     async def whole(self, most: int) -> bytes:
-        """All of the body, without the key where the server repeats it.
+        """Return the complete body, with secrets redacted in case the server echoes the key.
 
         Raises:
-            ModelError: it broke off, or is longer.
+            ModelError: the connection broke, or the body is longer than `most` bytes.
         """
         body = bytearray()
         while piece := await self.read():
@@ -76,7 +91,10 @@ class OpenAnswer:
         return found
 
     def read_end(self) -> Coroutine[Any, Any, None]:
-        """Read what is left for nobody, and close it; `close` does nothing from now on, also before this has begun."""
+        """Return a coroutine that discards the rest of the body and closes the response.
+
+        Calling it makes `close` a no-op at once, before the coroutine starts.
+        """
         self._ends_by_itself = True
         return self._read_end()
 
@@ -90,15 +108,16 @@ class OpenAnswer:
             self._response.close()
 
     def close(self) -> None:
-        """End it, wherever it is; one that has said all leaves its connection to the next request."""
+        """Close the response. After a body that was read completely, the connection can be reused."""
         if not self._ends_by_itself:
             self._response.close()
 
 
 class Forwarder:
-    """Keeps its connections from one request to the next. On one event loop."""
+    """HTTP client with a connection pool. Bound to one event loop."""
 
     def __init__(self, *, user_agent: str, limits: AnswerLimits | None = None) -> None:
+        # Bodies are forwarded as received, so the server must not compress them
         self._agent = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         self._limits = limits or AnswerLimits()
         self._session: aiohttp.ClientSession | None = None
@@ -107,25 +126,33 @@ class Forwarder:
         self._endings: set[asyncio.Task[None]] = set()
 
     async def post(self, model: Model, body: bytes) -> OpenAnswer:
-        """The answer to Chat Completions of a body, whatever its status, as soon as it begins. Close it.
+        """Send a Chat Completions request and return the response once its headers arrive, whatever its status.
+
+        The caller closes the response.
 
         Raises:
-            ModelError: none began.
+            ModelError: the server can't be reached, or didn't respond in time.
         """
         name = model.server.dialect
         endpoint = Endpoint.of(model, _PATHS.get(name, _CHAT_PATH), base_ends=DIALECTS[name].base_ends)
         headers = {**endpoint.headers, **self._agent, "Content-Type": "application/json"}
         if endpoint.key is not None:
             headers["Authorization"] = f"Bearer {endpoint.key}"
+        limits = self._limits_of(model.server)
         if len(body) <= SLICE:
-            return await self._send("POST", endpoint, headers, body)
-        return await self._send("POST", endpoint, {**headers, "Content-Length": str(len(body))}, _slices(body))
+            return await self._send("POST", endpoint, headers, body, limits=limits)
+        headers["Content-Length"] = str(len(body))
+        return await self._send("POST", endpoint, headers, _slices(body), limits=limits)
+
+    def _limits_of(self, server: Server) -> AnswerLimits:
+        begin = self._limits.answer if server.begin_wait is None else server.begin_wait
+        return self._limits._replace(answer=begin, gap=begin if server.idle_wait is None else server.idle_wait)
 
     async def fetch(self, url: str, *, most: int) -> bytes:
-        """What is at an address of another server; redirects are not followed.
+        """Download a file from another server. Redirects aren't followed.
 
         Raises:
-            ModelError: it is not there, too slow, or too long.
+            ModelError: it doesn't exist, took too long, or is longer than `most` bytes.
         """
         endpoint = Endpoint.at(url)
         try:
@@ -148,11 +175,13 @@ class Forwarder:
         endpoint: Endpoint,
         headers: Mapping[str, str],
         body: bytes | AsyncIterator[bytes] | None = None,
+        limits: AnswerLimits | None = None,
     ) -> OpenAnswer:
         session = self._session or self._open()
+        limits = limits or self._limits._replace(gap=self._limits.answer)
         proxy = self._proxy(endpoint)
         try:
-            async with asyncio.timeout(self._limits.answer):
+            async with asyncio.timeout(limits.answer):
                 response = await session.request(
                     method,
                     endpoint.url,
@@ -161,23 +190,23 @@ class Forwarder:
                     allow_redirects=False,
                     proxy=proxy,
                     ssl=self._context() if endpoint.tls else True,
+                    timeout=aiohttp.ClientTimeout(
+                        total=None, connect=limits.connect, sock_read=_bounded(limits.answer)
+                    ),
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            waits = isinstance(problem, TimeoutError) and not isinstance(problem, aiohttp.ConnectionTimeoutError)
-            raise failures.unreachable_error(
-                endpoint, _reason(problem), kind="limit" if waits else "connection"
-            ) from None
+            if isinstance(problem, TimeoutError) and not isinstance(problem, aiohttp.ConnectionTimeoutError):
+                raise failures.late_error(endpoint, limits.answer) from None
+            raise failures.unreachable_error(endpoint, _reason(problem)) from None
         except ValueError as problem:
             raise failures.unreachable_error(endpoint, f"its address cannot be used: {problem}") from None
-        return OpenAnswer(response, endpoint)
+        return OpenAnswer(response, endpoint, limits)
 
     def _open(self) -> aiohttp.ClientSession:
-        limits = self._limits
         self._proxies = getproxies()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),  # unlimited: streams must not queue
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_read=limits.answer),
             read_bufsize=READ,
             max_line_size=HEADER,
             max_field_size=HEADER,
@@ -190,10 +219,10 @@ class Forwarder:
         return self._tls
 
     def _proxy(self, endpoint: Endpoint) -> str | None:
-        """That of the environment; it is asked for what is on other machines only.
+        """Return the proxy that the environment sets for a host. Loopback hosts are never proxied.
 
         Raises:
-            ModelError: it cannot be used.
+            ModelError: the proxy can't be used.
         """
         if endpoint.loopback or not self._proxies or proxy_bypass(endpoint.host):
             return None
@@ -201,26 +230,27 @@ class Forwarder:
         return None if kind is None else _proxy_url(endpoint, f"{kind.upper()}_PROXY", self._proxies[kind])
 
     def let_end(self, answer: OpenAnswer) -> None:
-        """Close an answer that has said all once it has ended, so that its connection serves the next request too.
-
-        Nobody waits for that.
-        """
+        """Close a finished answer in the background once its body ends, so that the connection can be reused."""
         ending = asyncio.create_task(answer.read_end())
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
 
     async def close(self) -> None:
-        """Close all connections."""
         await asyncio.gather(*self._endings)
         if self._session is not None:
             await self._session.close()
 
 
+def _bounded(seconds: float) -> float | None:
+    """Return a timeout for aiohttp, which can't round an infinite one to whole seconds and takes None for it."""
+    return None if math.isinf(seconds) else seconds
+
+
 def _proxy_url(endpoint: Endpoint, variable: str, value: str) -> str:
-    """The address of a proxy, which may be given without its scheme.
+    """Return the proxy's URL. The variable may omit the scheme.
 
     Raises:
-        ModelError: it cannot be used; says so without the value, which may hold a password.
+        ModelError: the proxy can't be used. The message omits the value, which may contain a password.
     """
     url = value if "://" in value else f"http://{value}"
     try:
@@ -235,9 +265,9 @@ def _proxy_url(endpoint: Endpoint, variable: str, value: str) -> str:
 
 
 def _reason(problem: BaseException) -> str:
-    """A few words for a user."""
+    """Describe a network error to the user in a few words."""
     match problem:
-        case aiohttp.InvalidURL():  # its text may hold a password
+        case aiohttp.InvalidURL():  # the exception's text may contain a password
             return "its address, or that of the proxy, cannot be read"
         case aiohttp.ClientHttpProxyError():
             return f"the proxy answered {problem.status}"

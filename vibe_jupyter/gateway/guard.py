@@ -1,4 +1,4 @@
-"""Who may speak to the gateway, and with what: nothing behind it sees a request that was not let through."""
+"""Access control of the gateway: host, origin, token, content type and body size are checked before routing."""
 
 import asyncio
 import base64
@@ -11,20 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vibe_jupyter.gateway.refusals import JSON, Refused
 
-OPEN: Final = frozenset({"/", "/health"})
-"""Paths that need no token."""
+OPEN: Final = frozenset({"/", "/health"})  # paths that need no token
+# read-only paths that a browser may open with the token as a password
 DOCS: Final = frozenset({"/docs", "/api-doc/openapi.json"})
-"""What a browser may read with the token as a password: nothing that acts."""
-MAX_JSON: Final = 16 * 1024 * 1024
-"""Bytes of a request in JSON."""
-MAX_UPLOAD: Final = 64 * 1024 * 1024
-"""Bytes of an upload, and of an imported session."""
-BODY_WAIT: Final = 30.0
-"""Seconds that a body in JSON may take to come."""
-UPLOAD_WAIT: Final = 300.0
-"""The same for an upload."""
-UPLOADS: Final = ("/v1/files", "/v1/skills")
-"""Where multipart bodies are taken."""
+MAX_JSON: Final = 16 * 1024 * 1024  # bytes of a JSON body
+MAX_UPLOAD: Final = 64 * 1024 * 1024  # bytes of an upload or an imported session
+BODY_WAIT: Final = 30.0  # seconds to receive a JSON body
+UPLOAD_WAIT: Final = 300.0  # seconds to receive an upload
+UPLOADS: Final = ("/v1/files", "/v1/skills")  # path prefixes that accept multipart bodies
 SESSIONS: Final = "/v1/sessions/"
 
 _log = logging.getLogger(__name__)
@@ -35,15 +29,15 @@ _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Guard:
-    """An ASGI application around another."""
+    """ASGI middleware that passes on only permitted requests."""
 
     def __init__(self, inner: ASGIApp, *, token: str, hosts: Collection[str], origins: Collection[str]) -> None:
         """
         Args:
-            inner: gets what is let through.
-            token: whoever has it may ask.
-            hosts: names, with their ports, under which the gateway is reached.
-            origins: of pages that may ask; those of `hosts` may not by themselves.
+            inner: the wrapped application.
+            token: token that requests must present.
+            hosts: allowed Host headers, including the port.
+            origins: allowed origins of web pages. An address in `hosts` isn't an allowed origin by itself.
         """
         self._inner = inner
         self._token = token.encode()
@@ -74,7 +68,7 @@ class Guard:
         except Exception:
             _log.exception("%s %s", scope["method"], scope["path"])
             if has_begun:
-                raise  # which breaks the connection off
+                raise  # too late for an error response: uvicorn closes the connection
             await send_refusal(Refused(500, _FAILED), send)
 
     def _check(self, scope: Scope) -> None:
@@ -95,7 +89,7 @@ class Guard:
             _check_type(scope["path"], values(b"content-type"))
 
     def _has_password(self, given: list[str]) -> bool:
-        """The token as a browser sends what was typed into its dialog: behind any name."""
+        """Return whether the Basic password is the token. The user name is ignored."""
         kind, _, packed = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         try:
             password = base64.b64decode(packed, validate=True).partition(b":")[2]
@@ -104,7 +98,7 @@ class Guard:
         return kind.lower() == "basic" and hmac.compare_digest(password, self._token)
 
     def _has_token(self, values: Callable[[bytes], list[str]]) -> bool:
-        """One token alone, in one of the two headers, or the same in both."""
+        """Return whether the token is in one of the two headers, or the same in both."""
         bearers, keys = values(b"authorization"), values(b"x-api-key")
         given = [value[len("bearer ") :] for value in bearers if value[: len("bearer ")].lower() == "bearer "]
         if len(bearers) > 1 or len(keys) > 1 or len(given) != len(bearers) or not (given or keys):
@@ -120,10 +114,10 @@ def _check_type(path: str, kinds: list[str]) -> None:
 
 
 async def _bounded_body(scope: Scope, receive: Receive) -> Receive:
-    """The body read whole, where it is JSON; an upload is bounded while it comes.
+    """Read a JSON body completely, or bound an upload while it is read.
 
     Raises:
-        Refused: it is too long, or takes too long.
+        Refused: the body is too long, too slow or incomplete.
     """
     if scope["method"] not in _WITH_BODY:
         return receive
@@ -152,7 +146,7 @@ async def _bounded_body(scope: Scope, receive: Receive) -> Receive:
 
 
 def read_again(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read, then go on."""
+    """Return a `receive` that replays a body that was already read."""
     given = False
 
     async def again() -> Message:
@@ -166,7 +160,7 @@ def read_again(body: bytes, receive: Receive) -> Receive:
 
 
 def _counted(receive: Receive, most: int) -> Receive:
-    """Break an upload off that is longer, or takes too long."""
+    """Return a `receive` that aborts an upload if it is too long or too slow."""
     read = 0
     until = asyncio.get_running_loop().time() + UPLOAD_WAIT
 
@@ -186,7 +180,7 @@ def _counted(receive: Receive, most: int) -> Receive:
 
 
 async def send_refusal(refused: Refused, send: Send) -> None:
-    """Answer with an error, and close the connection: what else it holds is not looked at."""
+    """Send an error response and close the connection, so that the rest of the request needn't be read."""
     body = refused.body
     headers: Mapping[bytes, bytes] = {
         b"content-type": JSON.encode(),

@@ -1,4 +1,4 @@
-"""The file parts of requests, made into what a model may read of them."""
+"""File parts of requests, and their conversion to text for the model."""
 
 import asyncio
 import base64
@@ -13,15 +13,13 @@ from vibe_jupyter.gateway.file_names import mime_type, plain_name
 from vibe_jupyter.gateway.files import PREVIEW, FileStore, Object, text_preview
 from vibe_jupyter.gateway.refusals import Refused
 
-PREVIEWS: Final = 32_768
-"""Characters of all files of a request that the model gets."""
-FOLDER_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes of all files of a request that are put into a working folder."""
+PREVIEWS: Final = 32_768  # characters of all files of a request shown to the model
+FOLDER_LIMIT: Final = 256 * 1024 * 1024  # bytes of all files of a request copied to a working folder
 URL_REFUSED: Final = "A file is given as file_id, or as filename with file_data; no address is read here."
 
 
 class InputFile(NamedTuple):
-    """A file, for what is said of it to the model."""
+    """A file to describe to the model."""
 
     name: str
     body: bytes
@@ -29,29 +27,32 @@ class InputFile(NamedTuple):
 
 
 class InputFiles:
-    """The file parts of requests, made into what a model may read of them."""
+    """Converter for the file parts of one request."""
 
     def __init__(self, files: FileStore, *, has_folder: bool) -> None:
         """
         Args:
-            files: those that were uploaded.
-            has_folder: whether tools find them in a working folder.
+            files: store of the uploaded files.
+            has_folder: whether to collect the files for a working folder.
         """
-        self.for_folder: dict[str, bytes] = {}
-        """Those of the request, by name, where tools want them."""
+        self.for_folder: dict[str, bytes] = {}  # files for the working folder, by name
         self._files = files
         self._has_folder = has_folder
 
     async def read_in(self, messages: Sequence[JsonValue]) -> Sequence[JsonValue]:
-        """The messages with a text in the place of each file; the very same where there is none.
+        """Replace each file part with text. Returns the same object if there are none.
+
+        A file in the history that has expired or can't be decoded becomes a line of text, because the client sends it
+        with every later request.
 
         Raises:
-            Refused: a file is unknown, or no file.
+            Refused: a file of the latest question is unknown or can't be decoded.
         """
         left = PREVIEWS
+        asked = [place for place, one in enumerate(messages) if isinstance(one, dict) and one.get("role") == "user"]
         read: list[JsonValue] = []
         found = False
-        for message in messages:
+        for place, message in enumerate(messages):
             content = message.get("content") if isinstance(message, dict) else None
             parts = list[JsonValue]()
             for part in content if isinstance(content, list) else ():
@@ -59,7 +60,13 @@ class InputFiles:
                     parts.append(part)
                     continue
                 found = True
-                given = await self._file(part.get("file"))
+                try:
+                    given = await self._file(part.get("file"))
+                except Refused as refusal:
+                    if place >= max(asked, default=0):
+                        raise
+                    parts.append({"type": "text", "text": f"[A file that cannot be read: {refusal}]"})
+                    continue
                 if self._has_folder:
                     self._take(given)
                 preview = text_preview(given.body, min(PREVIEW, left)) or ""
@@ -86,7 +93,7 @@ class InputFiles:
 
 
 def file_text(file: InputFile, preview: str, *, where: str = "") -> str:
-    """What is said of a file to the model: what it is, and how it begins."""
+    """Describe a file to the model: its metadata, and the start of its content."""
     about = [f"File {file.name}{where}", mime_type(file.name), f"{len(file.body):,} bytes"]
     if file.file_id:
         about.append(f"id {file.file_id}")
@@ -103,7 +110,7 @@ def _is_address(data: str) -> bool:
 
 
 def decode_data(data: str) -> bytes:
-    """The bytes of base64, plain or as a data URL.
+    """Decode base64, plain or in a data URL.
 
     Raises:
         Refused: it is neither.

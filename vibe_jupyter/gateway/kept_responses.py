@@ -1,6 +1,6 @@
-"""Conversations of the Responses API, kept so that `previous_response_id` goes on after them.
+"""Stored conversations of the Responses API, which requests continue with `previous_response_id`.
 
-Calls that were run here and their results are among their messages, although the client never sends them.
+They include calls that the gateway ran and their results, which the client never sends.
 """
 
 import json
@@ -18,21 +18,21 @@ KIND: Final = "responses"
 
 
 class KeptResponses:
-    """Those of one token."""
+    """Stored conversations of one token."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self._store = store
         self._owner = owner
 
     async def keep(self, response_id: str, messages: Sequence[JsonValue]) -> None:
-        """Keep a conversation as it stands after a response, without instructions: each request has its own."""
+        """Store the conversation up to a response, without instructions: each request sends its own."""
         await self._store.put(KIND, self._key(response_id), json.dumps(list(messages)).encode(), seconds=KEPT)
 
     async def load(self, response_id: str) -> list[JsonValue]:
-        """Its messages.
+        """Return the messages up to a response.
 
         Raises:
-            Refused: there is no such response, or no more.
+            Refused: there is no such response, or it has expired.
         """
         kept = await self._store.get(KIND, self._key(response_id))
         if kept is None:

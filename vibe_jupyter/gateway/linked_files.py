@@ -1,4 +1,4 @@
-"""Files that a request names by their address: read where the settings allow it, and kept like uploaded ones."""
+"""Files that a request names by URL. They are downloaded if the settings allow it, and stored like uploads."""
 
 from collections.abc import Mapping
 from typing import Final, cast
@@ -13,22 +13,20 @@ from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.refusals import Refused
 
-LINKED_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of one."""
-MOST_LINKED: Final = 16
-"""Of one request."""
+LINKED_LIMIT: Final = 64 * 1024 * 1024  # bytes of one file
+MOST_LINKED: Final = 16  # files of one request
 _SCHEMES: Final = frozenset({"http", "https"})
 
 
 class LinkedFiles:
-    """Of one request."""
+    """Downloader for the linked files of one request."""
 
     def __init__(self, files: FileStore, forwarder: Forwarder, origins: tuple[str, ...]) -> None:
         """
         Args:
-            files: gets them.
-            forwarder: reads them.
-            origins: those from which any may be read.
+            files: store for the downloaded files.
+            forwarder: HTTP client.
+            origins: origins from which files may be downloaded.
         """
         self._files = files
         self._forwarder = forwarder
@@ -36,10 +34,10 @@ class LinkedFiles:
         self._read = 0
 
     async def fetched(self, body: Mapping[str, JsonValue]) -> Object:
-        """A Responses request with the id of a file in the place of each address.
+        """Replace each file URL of a Responses request with the ID of the downloaded file.
 
         Raises:
-            Refused: an address is not allowed, or nothing can be read there.
+            Refused: a URL isn't allowed, there are too many of them, or a download failed.
         """
         given = body.get("input")
         items = [await self._item(one) for one in given] if isinstance(given, list) else given

@@ -1,4 +1,4 @@
-"""The answer as Anthropic's Messages API has it: a message of content blocks."""
+"""Writer for Anthropic's Messages API, where an answer is a message of content blocks."""
 
 import json
 import secrets
@@ -9,14 +9,15 @@ from pydantic import JsonValue
 
 from vibe_jupyter.gateway.chat_writer import agentic_event, agentic_fields, file_event
 from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
+from vibe_jupyter.gateway.echoes import kept_echo, token_of, without_thoughts
 from vibe_jupyter.gateway.rounds import count_of
 from vibe_jupyter.gateway.writer import Ending, Object, WriterTerms
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
 from vibe_jupyter.protocol import AssistantMessage, Event, MessageAdded, ReasoningDelta, ReasoningPart, ToolCall
 
-_ID_BYTES: Final = 16
-"""Random ones of an id."""
+_ID_BYTES: Final = 16  # random bytes of an ID
+# Stop reasons by finish reason.
 _STOPS: Final[Mapping[str, str]] = {
     "tool_calls": "tool_use",
     "function_call": "tool_use",
@@ -25,7 +26,6 @@ _STOPS: Final[Mapping[str, str]] = {
     "max_tokens": "max_tokens",
     "content_filter": "refusal",
 }
-"""Reasons to stop, by finish reason."""
 _KNOWN_ERRORS: Final = frozenset(
     {
         "invalid_request_error",
@@ -40,28 +40,28 @@ _KNOWN_ERRORS: Final = frozenset(
 
 
 class MessagesWriter:
-    """See `vibe_jupyter.gateway.writer.AnswerWriter`."""
+    """Answer writer for the Messages API. Implements `vibe_jupyter.gateway.writer.AnswerWriter`."""
 
     passes_through = False
     keep_alive = encode_event("ping", '{"type": "ping"}')
 
-    def __init__(self, model: str, terms: WriterTerms) -> None:
+    def __init__(self, model: str, terms: WriterTerms, names: Mapping[str, str]) -> None:
         """
         Args:
-            model: as the request names it.
-            terms: of the request.
+            model: the model's name in the request.
+            terms: properties of the request.
+            names: the client's names of its tools, by function name.
         """
         self._model = model
+        self._names = names
         self._terms = terms
         self._reader = ChunkReader(reasoning_field=terms.reasoning_field)
-        self._blocks = 0
-        """Those that are over."""
-        self._open = ""
-        """Kind of the block that grows; empty for none."""
+        self._blocks = 0  # number of finished blocks
+        self._open = ""  # type of the unfinished block, or ""
         self._has_begun = False
         self._waiting: list[bytes] = []
 
-    # ---- a stream ----
+    # ---- streams ----
 
     def chunk(self, chunk: ServerEvent) -> bytes:
         deltas = self._reader.take(chunk)
@@ -74,6 +74,7 @@ class MessagesWriter:
         self._begin()
         if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.calls:
             self._end_block()
+            self._reader.end_round()
         session_id = self._terms.session_id
         if self._terms.tells_events and (told := agentic_event(event, round_number, session_id)) is not None:
             self._waiting.append(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
@@ -88,9 +89,12 @@ class MessagesWriter:
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
         before = b"".join(map(self.chunk, last))
         self._end_block()
-        for call in self._reader.message().calls:
-            block: Object = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-            self._begin_block("tool_use", block)
+        message = self._reader.message()
+        for sealed in self._rest(message):
+            self._begin_block("redacted_thinking", sealed)
+            self._end_block()
+        for call in message.calls:
+            self._begin_block("tool_use", self._tool_use(call, {}))
             self._say_delta("input_json_delta", "partial_json", call.arguments)
             self._end_block()
         stop: Object = {"stop_reason": self._stop_reason(), "stop_sequence": None}
@@ -104,19 +108,22 @@ class MessagesWriter:
         self._say("error", error={"type": known, "message": str(error.get("message") or "The request failed.")})
         return self._flush()
 
-    # ---- a whole answer ----
+    # ---- complete bodies ----
 
     def whole(self, body: Object, ending: Ending) -> Object:
         blocks: list[JsonValue] = []
-        for part in self._reader.take_whole(body).parts:
+        calls: list[JsonValue] = []
+        message = self._reader.take_whole(body)
+        for part in message.parts:
             match part:
                 case ReasoningPart():
-                    blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature or ""})
+                    signature = self._signature(part.signature)
+                    blocks.append({"type": "thinking", "thinking": part.text, "signature": signature})
                 case ToolCall():
-                    arguments = _arguments(part.arguments)
-                    blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": arguments})
+                    calls.append(self._tool_use(part, _arguments(part.arguments)))
                 case _:
                     blocks.append({"type": "text", "text": part.text})
+        blocks += [*self._rest(message), *calls]
         return {**self._message(blocks, self._stop_reason()), **agentic_fields(ending)}
 
     # ---- the message ----
@@ -140,6 +147,21 @@ class MessagesWriter:
         session_id = self._terms.session_id
         return {**message, "session_id": session_id} if session_id else message
 
+    def _tool_use(self, call: ToolCall, arguments: Object) -> Object:
+        name = self._names.get(call.name, call.name)
+        return {"type": "tool_use", "id": call.id, "name": name, "input": arguments}
+
+    def _signature(self, seal: str | None) -> str:
+        """Return the signature of a thinking block: a token with the model server's field for the block's text."""
+        field = self._reader.reasoning_field
+        echo: Object = {"origin": self._terms.origin, "field": field} if field else {}
+        return token_of({**echo, "signature": seal} if echo and seal else echo)
+
+    def _rest(self, message: AssistantMessage) -> list[Object]:
+        """Return a block that carries the vendor fields of the answer other than reasoning, or [] if there are none."""
+        echo = without_thoughts(kept_echo(message, self._terms.origin), message.reasoning_field)
+        return [{"type": "redacted_thinking", "data": token_of(echo)}] if echo else []
+
     def _stop_reason(self) -> str:
         return _STOPS.get(self._reader.finish, "end_turn")
 
@@ -158,6 +180,8 @@ class MessagesWriter:
 
     def _end_block(self) -> None:
         if self._open:
+            if self._open == "thinking" and (signature := self._signature(self._reader.take_signature())):
+                self._say_delta("signature_delta", "signature", signature)
             self._say("content_block_stop", index=self._blocks)
             self._blocks += 1
             self._open = ""
@@ -176,7 +200,7 @@ class MessagesWriter:
 
 
 def _usage(counts: Mapping[str, JsonValue]) -> Object:
-    """The tokens of a prompt that came from a cache are counted apart there."""
+    """Convert token counts. `input_tokens` of the Messages API excludes cached tokens."""
     cached = detail_count(counts, "prompt_tokens_details", "cached_tokens")
     return {
         "input_tokens": max(count_of(counts, "prompt_tokens") - cached, 0),
@@ -187,7 +211,7 @@ def _usage(counts: Mapping[str, JsonValue]) -> Object:
 
 
 def _arguments(text: str) -> Object:
-    """Of a call; empty where the model wrote no JSON object."""
+    """Parse a call's arguments. Returns {} if the model wrote no JSON object."""
     try:
         return json_text.parse_json_object(text)
     except ValueError:

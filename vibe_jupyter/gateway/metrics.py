@@ -1,4 +1,4 @@
-"""Counts of the requests that got past the guard, for Prometheus."""
+"""Prometheus metrics of the requests that pass the guard."""
 
 import os
 import time
@@ -13,39 +13,36 @@ from vibe_jupyter.gateway.guard import read_again
 from vibe_jupyter.llm import json_text
 
 METRICS: Final = "/metrics"
+# Environment variable by which prometheus_client finds the counts of all workers
 COUNTS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which prometheus_client finds the counts of all workers."""
+# Paths whose requests aren't counted
 UNCOUNTED: Final = frozenset({"/", "/health", METRICS, "/docs", "/api-doc/openapi.json"})
-"""Paths whose requests are not counted."""
+# Paths whose requests name a model.
 ASKS_MODEL: Final = frozenset(
     {"/v1/chat/completions", "/v1/responses", "/v1/messages"},
 )
-"""Paths whose requests name a model."""
 UNMATCHED: Final = "<unmatched>"
 UNKNOWN: Final = "unknown"
 NONE: Final = "none"
+# Other methods share one label. A client can invent any number of them, and each would become a time series.
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Others are counted as one: a client can invent any number of them."""
 OTHER_METHOD: Final = "other"
-LEFT: Final = 499
-"""The status of a request whose client left before its answer began."""
+LEFT: Final = 499  # status of a request whose client disconnected before the response began
+# Bucket bounds of the histogram of durations
 SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-"""Bounds of the histogram of durations."""
+# Bucket bounds of the histogram of body sizes
 BYTES: Final = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
-"""Bounds of the histogram of body sizes."""
 
 _WHERE: Final = ("method", "path", "model")
 
-ModelOf = Callable[[str], str]
-"""The id of the model that a request's name stands for; empty where there is none of that name."""
+ModelOf = Callable[[str], str]  # returns the ID of the model that a request names, or ""
 
 
 class HttpMetrics:
-    """Of one gateway."""
+    """Counters and histograms of HTTP requests."""
 
     def __init__(self) -> None:
-        self.is_ready = False
-        """Whether the gateway has started."""
+        self.is_ready = False  # True once the gateway has started
         self._all = CollectorRegistry()
         labels = (*_WHERE, "status")
         self._requests = Counter("http_requests", "Completed requests.", labels, registry=self._all)
@@ -60,7 +57,7 @@ class HttpMetrics:
         )
 
     def text(self) -> bytes:
-        """All of them, those of all workers, in the form of Prometheus."""
+        """Return the metrics of all workers in Prometheus text format."""
         counts = self._all
         if os.environ.get(COUNTS_FOLDER):
             counts = CollectorRegistry()
@@ -68,7 +65,7 @@ class HttpMetrics:
         return generate_latest(counts)
 
     def begin(self, where: Sequence[str], size: int | None) -> Callable[[int], None]:
-        """Count a request that begins; gives what counts its end, which is called with the status."""
+        """Count the start of a request. Returns a function that counts its end; call it with the status."""
         began = time.monotonic()
         self._in_flight.labels(*where).inc()
         if size is not None:
@@ -83,15 +80,15 @@ class HttpMetrics:
 
 
 class Counted:
-    """An ASGI application around another, which counts its requests."""
+    """ASGI middleware that counts requests."""
 
     def __init__(self, inner: ASGIApp, metrics: HttpMetrics, routes: Sequence[BaseRoute], model_of: ModelOf) -> None:
         """
         Args:
-            inner: gets the requests.
-            metrics: where they are counted.
-            routes: whose patterns stand for paths.
-            model_of: finds the model that a request names.
+            inner: the wrapped application.
+            metrics: receives the counts.
+            routes: routes whose patterns become the values of the path label.
+            model_of: returns the ID of the model that a request names.
         """
         self._inner = inner
         self._metrics = metrics
@@ -105,7 +102,7 @@ class Counted:
             return
         path, model = self._pattern(scope), NONE
         if path in ASKS_MODEL and scope["method"] == "POST":
-            body = (await receive()).get("body", b"")  # the guard gives it whole
+            body = (await receive()).get("body", b"")  # complete, since the guard has read it
             receive = read_again(body, receive)
             model = self._model(body)
         method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
@@ -118,7 +115,7 @@ class Counted:
                 status = message["status"]
             elif not message.get("more_body") and not is_over:
                 is_over = True
-                end(status)  # before its last byte: who has the whole answer finds it counted
+                end(status)  # before the last byte, so that a client with the complete response sees it counted
             await send(message)
 
         try:

@@ -1,4 +1,4 @@
-"""What all routes of the gateway share."""
+"""Objects shared by the gateway's routes."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,7 +12,7 @@ from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.refusals import Refused
-from vibe_jupyter.gateway.relay import RefusedFields, SpelledTools
+from vibe_jupyter.gateway.relay import RefusalMemory, SpelledTools
 from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
@@ -23,24 +23,22 @@ from vibe_jupyter.llm.request import Model
 
 
 class LiveAnswer(Protocol):
-    """An answer that is under way."""
+    """A response in progress."""
 
     def end(self) -> None:
-        """Break it off: the gateway is stopped."""
+        """Abort the response because the gateway shuts down."""
         ...
 
 
 @dataclass(frozen=True)
 class GatewayParts:
-    """Of one gateway."""
+    """Shared objects of one gateway."""
 
     agents: AgentParts
     forwarder: Forwarder
     store: Store
-    owner: str
-    """Mark of the token; keys in the store begin with it."""
-    keep_alive: float
-    """Seconds of silence after which a stream says that it is there."""
+    owner: str  # prefix of keys in the store, derived from the token
+    keep_alive: float  # seconds of silence after which a stream sends a keep-alive
     approvals: PendingApprovals
     grants: SessionGrants
     sessions: KeptSessions
@@ -48,18 +46,16 @@ class GatewayParts:
     skills: SkillStore
     folders: WorkFolders
     journals: RunJournals
-    metrics: HttpMetrics | None = None
-    """None where they are switched off."""
+    metrics: HttpMetrics | None = None  # None if disabled
     spelled: SpelledTools = field(default_factory=SpelledTools)
-    refused: RefusedFields = field(default_factory=RefusedFields)
-    live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])
-    """Those that are under way."""
+    refused: RefusalMemory = field(default_factory=RefusalMemory)
+    live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])  # responses in progress
 
     def model(self, name: str, settings: Settings) -> Model:
-        """The model that a request names.
+        """Return the model that a request names.
 
         Raises:
-            Refused: there is none of that name, or its key is missing.
+            Refused: there is no model of that name, or its API key is missing.
         """
         try:
             return self.agents.model(name, settings)
@@ -67,15 +63,12 @@ class GatewayParts:
             raise Refused(404, str(error), code="model_not_found", param="model") from None
 
     def writer_terms(self, request: ChatRequest) -> WriterTerms:
-        """What a writer needs to know of a request.
+        """Return the properties of a request that its writer needs.
 
         Raises:
-            Refused: there is no such model.
+            Refused: the request names an unknown model.
         """
         settings = self.agents.current().reading.settings
         tells_events = settings.gateway.always_events or request.knows_extensions
-        return WriterTerms(
-            session_id=request.session_id,
-            tells_events=tells_events,
-            reasoning_field=self.model(request.fields.model, settings).server.reasoning_field,
-        )
+        model = self.model(request.fields.model, settings)
+        return WriterTerms(request.session_id, tells_events, model.server.reasoning_field, model.origin)

@@ -1,4 +1,4 @@
-"""The store of a gateway that runs on several machines: a Redis that all of them reach."""
+"""Redis store, for a gateway that runs on several machines."""
 
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar, cast
@@ -14,12 +14,9 @@ from vibe_jupyter.gateway.store import StoreDown, group_of
 
 T = TypeVar("T")
 
-_NAME: Final = "vibe-gateway"
-"""Before all keys: others may use the same Redis."""
-_WAIT: Final = 5.0
-"""Seconds for a connection, and for each answer."""
-_CONNECTIONS: Final = 16
-"""At most, of one process; what comes meanwhile waits `_WAIT` for one."""
+_NAME: Final = "vibe-gateway"  # prefix of all keys, since other programs may use the same Redis
+_WAIT: Final = 5.0  # seconds for a connection, and for each reply
+_CONNECTIONS: Final = 16  # per process; further requests wait up to `_WAIT` for one
 
 _WRITE: Final = """
 if ARGV[4] == 'new' and redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -42,9 +39,12 @@ return redis.call('ZRANGEBYSCORE', KEYS[1], time[1] * 1000000 + time[2], '+inf')
 
 
 class RedisStore:
-    """Each entry is a string that expires; beside it stands a sorted set of its group's keys, by when they end.
+    """Store in Redis.
 
-    Nothing is tried again by itself: of two who take an entry, the one whose connection broke must not take it twice.
+    Each entry is a string with an expiry. A sorted set per group contains the group's keys, scored by expiry time.
+
+    Commands are never retried automatically: after a broken connection, the first attempt may have been executed, and a
+    second `take` could take another entry.
     """
 
     def __init__(self, url: str) -> None:
@@ -53,7 +53,7 @@ class RedisStore:
             url: ``redis://host:6379/0``, ``rediss://`` for TLS, or ``unix:///path``.
 
         Raises:
-            ConfigError: nothing answers there.
+            ConfigError: the server can't be reached.
         """
         terms: dict[str, Any] = {"socket_timeout": _WAIT, "socket_connect_timeout": _WAIT}
         try:

@@ -1,4 +1,4 @@
-"""Which tools go along with one request, and whose the calls are that come back."""
+"""Selection of the tools offered with one request, and of those whose calls the gateway answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -8,13 +8,14 @@ from pydantic import JsonValue
 from vibe_jupyter.app.project import CurrentSettings
 from vibe_jupyter.config.settings import McpMode
 from vibe_jupyter.gateway.agents import AgentParts
-from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.gateway.chat_parts import objects
+from vibe_jupyter.gateway.chat_request import ChatRequest, Object, tool_name
 from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.tools.contract import FilteredToolset, JoinedToolsets, Tool, Toolset
 
 
 class HeldToolset:
-    """A set that is listed again only after a tool of it was looked up: what a call may change is changed by then."""
+    """Toolset with cached specs, listed again only after a lookup, which precedes a call that may change them."""
 
     def __init__(self, tools: Toolset) -> None:
         self._tools = tools
@@ -31,50 +32,54 @@ class HeldToolset:
 
 
 class RequestTools:
-    """Of one request. A tool that the client defines is its own, whatever else has that name."""
+    """Tools of one request. A tool that the client defines takes precedence over others of the same name."""
 
     def __init__(self, agents: AgentParts, current: CurrentSettings, request: ChatRequest, own: Toolset) -> None:
         """
         Args:
-            agents: has those of MCP servers.
-            current: settings that say what is done with calls of these.
-            request: says it too.
-            own: tools that are the gateway's own.
+            agents: provides the tools of MCP servers.
+            current: settings, which determine how calls of MCP tools are handled.
+            request: the request, which may restrict that further.
+            own: the gateway's own tools.
+
+        Raises:
+            Refused: the request's list of allowed tools is invalid.
         """
+        self._agents = agents
+        self._request = request
+        self.allowed = self._allowed()  # names of the only tools to offer; None if the request doesn't restrict them
         runs_own = request.fields.mcp_mode in (None, "execute")
 
         def forbids(name: str) -> bool:
             return agents.forbids_tool(name, current)
 
-        kept = FilteredToolset(own, lambda name: runs_own and name not in request.own_tools, forbids=forbids)
-        self.has_own = bool(kept.specs()) and not request.passes_plainly
-        """Whether the gateway's own are offered."""
+        kept = FilteredToolset(own, lambda name: runs_own and self._is_offered(name), forbids=forbids)
+        self.has_own = bool(kept.specs()) and not request.passes_plainly  # True if the gateway's own tools are offered
         mcp = HeldToolset(agents.mcp)
         run = FilteredToolset(mcp, lambda name: self._mode(name) == "execute", forbids=forbids)
-        self.run_here: Toolset = HeldToolset(JoinedToolsets(run, kept))
-        """Those whose calls are answered here."""
+        self.run_here: Toolset = HeldToolset(JoinedToolsets(run, kept))  # those whose calls the gateway answers
         self._returned = HeldToolset(
             FilteredToolset(mcp, lambda name: self._mode(name) == "passthrough", forbids=forbids)
         )
-        self._agents = agents
         self._settings = current.reading.settings
-        self._request = request
 
     def is_ours(self, name: str) -> bool:
-        """Whether a call of that name is answered here."""
+        """Return whether the gateway answers calls of that name."""
         if self._request.passes_plainly or name in self._request.own_tools:
             return False
         return self.run_here.find(name) is not None
 
     def offered(self, specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        """Some that are run here, and all whose calls are returned."""
+        """Add the tools whose calls are returned to the client."""
         if self._request.passes_plainly:
             return ()
         return [*specs, *self._returned.specs()]
 
     def choice(self) -> JsonValue:
-        """The request's tool_choice, with the name that a tool of ours goes by; None where it stays as it came."""
+        """Return the `tool_choice` with the published name of a gateway tool, or None to leave it unchanged."""
         choice = self._request.fields.tool_choice
+        if self.allowed is not None:
+            return "required" if _allowed_tools(choice).get("mode") == "required" else "auto"
         function = choice.get("function") if isinstance(choice, dict) else None
         name = cast("Mapping[str, Any]", function).get("name") if isinstance(function, Mapping) else None
         if not isinstance(name, str) or name in self._request.own_tools:
@@ -82,7 +87,28 @@ class RequestTools:
         published = self._agents.mcp.directory.resolve(name)
         return {"type": "function", "function": {"name": published}} if published else None
 
+    def _allowed(self) -> frozenset[str] | None:
+        """Return the names of the allowed tools.
+
+        The choice is applied here, because servers that don't know it would treat it as `auto`.
+        """
+        allowed = _allowed_tools(self._request.fields.tool_choice)
+        if not allowed:
+            return None
+        names = {tool_name(one) for one in objects(allowed.get("tools"), "tool_choice.allowed_tools.tools")}
+        resolve = self._agents.mcp.directory.resolve
+        return frozenset(one if one in self._request.own_tools else resolve(one) or one for one in names)
+
+    def _is_offered(self, name: str) -> bool:
+        return name not in self._request.own_tools and (self.allowed is None or name in self.allowed)
+
     def _mode(self, tool: str) -> McpMode:
-        if tool in self._request.own_tools:
+        if not self._is_offered(tool):
             return "off"
         return self._agents.mode_of(tool, self._settings, self._request.fields.mcp_mode)
+
+
+def _allowed_tools(choice: object) -> Object:
+    """Return the contents of a choice among allowed tools, or {} for any other choice."""
+    allowed = cast("Object", choice).get("allowed_tools") if isinstance(choice, dict) else None
+    return allowed if isinstance(allowed, dict) else {}

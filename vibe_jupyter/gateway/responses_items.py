@@ -1,4 +1,4 @@
-"""Items of the Responses API that stand for shell commands and files."""
+"""Items of the Responses API for shell commands, files and vendor fields."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -6,25 +6,24 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from vibe_jupyter.gateway.echoes import kept_echo, token_of, without_thoughts
 from vibe_jupyter.gateway.writer import Object
 from vibe_jupyter.llm import json_text
-from vibe_jupyter.protocol import ToolCall
+from vibe_jupyter.protocol import AssistantMessage, ToolCall
 
-SHELL: Final = "bash"
-"""The tool whose calls are shell items."""
-NOT_RUN: Final = 126
-"""The exit code of a command that was not run; what is said of it stands in its stderr."""
-_ID_BYTES: Final = 16
-"""Random ones of an id."""
+SHELL: Final = "bash"  # tool whose calls are encoded as shell items
+NOT_RUN: Final = 126  # exit code of a command that wasn't run; its stderr has the reason
+MCP_ID: Final = "mcp_"  # prefix of MCP call IDs
+_ID_BYTES: Final = 16  # random bytes of an ID
 
 
 def new_id(kind: str) -> str:
-    """An id that begins with its kind, such as ``resp``."""
+    """Return a random ID that begins with its kind, such as ``resp``."""
     return f"{kind}_{secrets.token_hex(_ID_BYTES)}"
 
 
 def shell_call(call: ToolCall) -> Object:
-    """The item of a call that begins."""
+    """Build the item of a call that starts."""
     try:
         command = json_text.parse_json_object(call.arguments).get("command")
     except ValueError:
@@ -41,12 +40,12 @@ def shell_call(call: ToolCall) -> Object:
 
 
 def shell_output(call_id: str, result: str, details: Mapping[str, JsonValue]) -> Object:
-    """The item of what a call has given.
+    """Build the item with the output of a call.
 
     Args:
-        call_id: the call's.
-        result: what the model gets.
-        details: what the tool says of the command; empty where it was not run.
+        call_id: ID of the call.
+        result: text of the result for the model.
+        details: the tool's details of the command; empty if it wasn't run.
     """
     status = details.get("exit_code")
     outcome: Object = {"type": "exit", "exit_code": status if isinstance(status, int) else NOT_RUN}
@@ -66,7 +65,7 @@ def shell_output(call_id: str, result: str, details: Mapping[str, JsonValue]) ->
 
 
 def shell_output_text(item: Object) -> str:
-    """What a model is shown of such an item that a client sends back."""
+    """Return the text for the model of an output item that a client sends back."""
     output = item.get("output")
     texts: list[str] = []
     for one in output if isinstance(output, list) else ():
@@ -75,8 +74,20 @@ def shell_output_text(item: Object) -> str:
     return "\n".join(texts)
 
 
+def sealed(echo: Object) -> Object:
+    """Return the `encrypted_content` field of a reasoning item, or {} if there is nothing to carry."""
+    return {"encrypted_content": token_of(echo)} if echo else {}
+
+
+def state_items(message: AssistantMessage, origin: str) -> list[Object]:
+    """Return an item that carries the vendor fields of an answer other than reasoning, or [] if there are none."""
+    echo = without_thoughts(kept_echo(message, origin), message.reasoning_field)
+    item: Object = {"type": "reasoning", "id": new_id("rs"), "summary": [], "status": "completed"}
+    return [{**item, **sealed(echo)}] if echo else []
+
+
 def citations(text: str, files: Sequence[Object], container: str) -> list[JsonValue]:
-    """The annotations of a text that name the files which were made for it."""
+    """Build annotations that cite produced files in a text. Files that it doesn't mention are cited at its end."""
     made: list[JsonValue] = []
     for one in files:
         name = str(one["name"])

@@ -1,4 +1,4 @@
-"""The answer as OpenAI's Responses API has it: items that are added, grow and are done, one after another."""
+"""Writer for OpenAI's Responses API, where an answer is a list of items that are added, grow and finish in turn."""
 
 import json
 import time
@@ -10,7 +10,9 @@ from pydantic import JsonValue
 
 from vibe_jupyter.gateway.chat_writer import agentic_event, file_event
 from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
-from vibe_jupyter.gateway.responses_items import SHELL, citations, new_id, shell_call, shell_output
+from vibe_jupyter.gateway.client_tools import ClientTool, ClientTools, custom_input
+from vibe_jupyter.gateway.echoes import thoughts_echo
+from vibe_jupyter.gateway.responses_items import SHELL, citations, new_id, sealed, shell_call, shell_output, state_items
 from vibe_jupyter.gateway.rounds import count_of
 from vibe_jupyter.gateway.writer import Ending, Object, WriterTerms
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
@@ -26,28 +28,42 @@ from vibe_jupyter.protocol import (
     ToolMessage,
 )
 
+# Reasons of an incomplete response, by finish reason.
 _INCOMPLETE: Final[Mapping[str, str]] = {
     "length": "max_output_tokens",
     "model_length": "max_output_tokens",
     "max_tokens": "max_output_tokens",
     "content_filter": "content_filter",
 }
-"""Why a response is incomplete, by finish reason."""
+
+
+# By type of a client's call: the field with the text that the model wrote, and the prefix of its events.
+_CONTENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "function_call": ("arguments", "response.function_call_arguments"),
+    "custom_tool_call": ("input", "response.custom_tool_call_input"),
+}
 
 
 class ToolPlace(NamedTuple):
-    """Where a tool of ours is from."""
+    """Origin of a tool that the gateway runs."""
 
     server: str
-    tool: str
-    """As its server calls it."""
+    tool: str  # its name at the server
 
 
 FindTool = Callable[[str], ToolPlace]
 
 
+class ShownTools(NamedTuple):
+    """Tools whose calls a response shows."""
+
+    find: FindTool  # returns the origin of a tool that the gateway runs
+    client: ClientTools
+    left_out: Sequence[str] = ()  # tools that the response reports as not offered
+
+
 class _Form(NamedTuple):
-    """How a text in the output is spelled."""
+    """Names and fixed fields for one kind of text in the output."""
 
     item: str
     prefix: str
@@ -79,58 +95,54 @@ class _GrowingText:
 
 
 class _NumberedEvents:
-    """Events that wait to be sent."""
+    """Buffer of encoded events. Those of the API get a sequence number."""
 
     def __init__(self) -> None:
-        self.number = 0
-        """Of the next."""
+        self.number = 0  # of the next event
         self._waiting: list[bytes] = []
 
     def say(self, kind: str, **fields: JsonValue) -> None:
-        """The next event of the API's own."""
+        """Append an event of the API."""
         body = {"type": kind, "sequence_number": self.number, **fields}
         self.number += 1
         self.add(encode_event(kind, json.dumps(body, ensure_ascii=False)))
 
     def add(self, event: bytes) -> None:
-        """An event of another kind."""
+        """Append an event of the gateway's extensions."""
         self._waiting.append(event)
 
     def flush(self) -> bytes:
-        """All that wait."""
+        """Return all events and clear the buffer."""
         said, self._waiting = b"".join(self._waiting), []
         return said
 
 
 class ResponsesWriter:
-    """See `vibe_jupyter.gateway.writer.AnswerWriter`."""
+    """Answer writer for the Responses API. Implements `vibe_jupyter.gateway.writer.AnswerWriter`."""
 
     passes_through = False
     keep_alive = b": keep-alive\n\n"
 
-    def __init__(self, asked: Mapping[str, JsonValue], find_tool: FindTool, terms: WriterTerms) -> None:
+    def __init__(self, asked: Mapping[str, JsonValue], tools: ShownTools, terms: WriterTerms) -> None:
         """
         Args:
-            asked: the response's id, and what it repeats of the request.
-            find_tool: where a tool is from that is run here.
-            terms: of the request.
+            asked: ID of the response, and the fields that it repeats from the request.
+            tools: tools of the client and of the gateway.
+            terms: properties of the request.
         """
         self._head: Object = {"object": "response", "created_at": int(time.time()), **asked}
-        self._find_tool = find_tool
+        self._tools = tools
         self._terms = terms
         self._reader = ChunkReader(reasoning_field=terms.reasoning_field)
         self._output: list[Object] = []
         self._text: _GrowingText | None = None
-        self._calls: dict[str, int] = {}
-        """Places of calls that run here, by id."""
-        self._finished: dict[str, ToolFinished] = {}
-        """How calls ended whose results are not here yet."""
+        self._calls: dict[str, int] = {}  # output index of each unfinished gateway call, by call ID
+        self._finished: dict[str, ToolFinished] = {}  # finished calls whose result message is still to come
         self._container = new_id("cntr")
-        self._files: list[Object] = []
-        """Those that were made, and that no text cites yet."""
+        self._files: list[Object] = []  # produced files that no text has cited yet
         self._events = _NumberedEvents()
 
-    # ---- a stream ----
+    # ---- streams ----
 
     def chunk(self, chunk: ServerEvent) -> bytes:
         deltas = self._reader.take(chunk)
@@ -148,6 +160,8 @@ class ResponsesWriter:
             case MessageAdded(message=AssistantMessage() as message):
                 for call in message.calls:
                     self._begin_call(call)
+                if message.calls:
+                    self._reader.end_round()
             case ToolFinished(call_id=call_id):
                 self._finished[call_id] = event
             case MessageAdded(message=ToolMessage() as message) if message.call_id in self._calls:
@@ -167,7 +181,10 @@ class ResponsesWriter:
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
         before = b"".join(map(self.chunk, last))
         self._end_text()
-        for call in self._reader.message().calls:
+        message = self._reader.message()
+        for state in state_items(message, self._terms.origin):
+            self._done(self._add({**state, "status": "in_progress"}), state)
+        for call in message.calls:
             self._add_client_call(call)
         reason = _INCOMPLETE.get(self._reader.finish)
         self._events.say(
@@ -186,11 +203,11 @@ class ResponsesWriter:
         self._events.say("response.failed", response=self._response("failed", self._output, error=failure))
         return self._events.flush()
 
-    # ---- a whole answer ----
+    # ---- complete bodies ----
 
     def whole(self, body: Object, ending: Ending) -> Object:
         message = self._reader.take_whole(body)
-        output: list[Object] = []
+        output: list[Object] = [_warning(self._tools.left_out)] if self._tools.left_out else []
         for call in ending.calls:
             made = ToolCall(id=call.call_id, name=call.name, arguments=call.arguments)
             if call.name == SHELL:
@@ -200,12 +217,18 @@ class ResponsesWriter:
                 result = _call_result(call.result, failed=call.outcome != "ok")
                 output.append({**self._call_item(made), **result})
         self._files = [one for one in ending.files if "code" not in one]
+        calls: list[Object] = []
+        field = message.reasoning_field
         for part in message.parts:
             if isinstance(part, ToolCall):
-                output.append(_client_call(part, "completed"))
+                calls.append({**_client_call(part, self._tools.client.find(part.name)), "status": "completed"})
+            elif isinstance(part, ReasoningPart):
+                item = _text_item(_REASONING, new_id(_REASONING.prefix), part.text)
+                output.append({**item, **sealed(thoughts_echo(self._terms.origin, field, part.text, part.signature))})
             else:
-                form = _REASONING if isinstance(part, ReasoningPart) else _MESSAGE
-                output.append(_text_item(form, new_id(form.prefix), part.text, self._cite(form, part.text)))
+                cited = self._cite(_MESSAGE, part.text)
+                output.append(_text_item(_MESSAGE, new_id(_MESSAGE.prefix), part.text, cited))
+        output += [*state_items(message, self._terms.origin), *calls]
         return self._ended(output, ending)
 
     # ---- the response ----
@@ -214,6 +237,9 @@ class ResponsesWriter:
         if not self._events.number:
             self._events.say("response.created", response=self._response("in_progress", ()))
             self._events.say("response.in_progress", response=self._response("in_progress", ()))
+            if self._tools.left_out:
+                warning = _warning(self._tools.left_out)
+                self._done(self._add({**warning, "summary": [], "status": "in_progress"}), warning)
 
     def _response(self, status: str, output: Sequence[Object], **fields: JsonValue) -> Object:
         model = self._reader.model or self._head.get("model")
@@ -258,7 +284,11 @@ class ResponsesWriter:
             self._say_text("response.output_text.annotation.added", annotation_index=place, annotation=one)
         self._say_text(f"{form.event}.done", text=text, **form.event_fields)
         self._say_text("response.content_part.done", part=_part(form, text, cited))
-        self._done(self._text.place, _text_item(form, self._text.item_id, text, cited))
+        item = _text_item(form, self._text.item_id, text, cited)
+        if form is _REASONING:
+            echo = thoughts_echo(self._terms.origin, self._reader.reasoning_field, text, self._reader.take_signature())
+            item |= sealed(echo)
+        self._done(self._text.place, item)
         self._text = None
 
     def _cite(self, form: _Form, text: str) -> list[JsonValue]:
@@ -298,7 +328,7 @@ class ResponsesWriter:
         self._done(place, {**item, **_call_result(result, failed=failed)})
 
     def _call_item(self, call: ToolCall) -> Object:
-        server, tool = self._find_tool(call.name)
+        server, tool = self._tools.find(call.name)
         return {
             "type": "mcp_call",
             "id": new_id("mcp"),
@@ -309,11 +339,14 @@ class ResponsesWriter:
         }
 
     def _add_client_call(self, call: ToolCall) -> None:
-        item = _client_call(call, "in_progress")
-        place = self._add({**item, "arguments": ""})
+        item = _client_call(call, self._tools.client.find(call.name))
+        content, event = _CONTENTS[str(item["type"])]
+        place = self._add({**item, content: ""})
         where: Object = {"item_id": item["id"], "output_index": place}
-        self._events.say("response.function_call_arguments.delta", **where, delta=call.arguments)
-        self._events.say("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
+        said = item[content]
+        named: Object = {"name": item["name"]} if content == "arguments" else {}
+        self._events.say(f"{event}.delta", **where, delta=said)
+        self._events.say(f"{event}.done", **where, **named, **{content: said})
         self._done(place, {**item, "status": "completed"})
 
 
@@ -323,21 +356,36 @@ def _part(form: _Form, text: str, cited: Sequence[JsonValue] = ()) -> Object:
 
 
 def _text_item(form: _Form, item_id: str, text: str | None, cited: Sequence[JsonValue] = ()) -> Object:
-    """A text in the output; one of None has only begun."""
+    """Build a text item. It is in progress if the text is None."""
     parts: list[JsonValue] = [] if text is None else [_part(form, text, cited)]
     status = "in_progress" if text is None else "completed"
     return {"type": form.item, "id": item_id, "status": status, "content": parts, **form.item_fields}
 
 
-def _client_call(call: ToolCall, status: str) -> Object:
-    return {
-        "type": "function_call",
-        "id": new_id("fc"),
+def _client_call(call: ToolCall, tool: ClientTool) -> Object:
+    """Build the item of a call that the client answers, in the form of its tool."""
+    kind = "custom_tool_call" if tool.is_custom else "function_call"
+    item: Object = {
+        "type": kind,
+        "id": new_id("ctc" if tool.is_custom else "fc"),
         "call_id": call.id,
-        "name": call.name,
-        "arguments": call.arguments,
-        "status": status,
+        "name": tool.name,
+        "status": "in_progress",
     }
+    if tool.namespace:
+        item["namespace"] = tool.namespace
+    content, _ = _CONTENTS[kind]
+    return {**item, content: custom_input(call.arguments) if tool.is_custom else call.arguments}
+
+
+def _warning(left_out: Sequence[str]) -> Object:
+    """Build an item that lists tools that aren't offered.
+
+    It is a reasoning item, which every client can display and none has to answer.
+    """
+    words = f"Warning: these tools are not served here and were left out: {', '.join(left_out)}."
+    summary: list[JsonValue] = [{"type": "summary_text", "text": words}]
+    return {"type": "reasoning", "id": new_id("rs"), "summary": summary, "status": "completed"}
 
 
 def _call_result(result: str, *, failed: bool) -> Object:

@@ -1,7 +1,7 @@
-"""The model server's answers to one request, one a round, made into the one answer that the client gets.
+"""Merging of the model server's answers to one request, one per round, into the single answer for the client.
 
-Calls of our tools are taken out and answered here; all else is the client's, and is passed on as it came wherever it
-can be: an answer of one round that calls none of our tools is not changed.
+Calls of the gateway's tools are removed and answered here. Everything else is for the client and is passed on
+unmodified where possible: if the first answer has no such calls, it isn't changed at all.
 """
 
 import json
@@ -14,10 +14,12 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
+from vibe_jupyter.gateway.echoes import kept_echo, with_echo
 from vibe_jupyter.llm.dialects.openai import ChatDecoder, parse_event
+from vibe_jupyter.llm.echoes import joined
 from vibe_jupyter.llm.event_streams import ServerEvent
 from vibe_jupyter.llm.failures import BrokenAnswer
-from vibe_jupyter.llm.request import AnswerLimits
+from vibe_jupyter.llm.request import AnswerLimits, Model
 from vibe_jupyter.protocol import AssistantMessage, FinishReason, TextPart, ToolCall
 
 Object = dict[str, JsonValue]
@@ -25,60 +27,54 @@ _Held = tuple[ServerEvent, Object]
 
 DONE: Final = "[DONE]"
 _ENVELOPE: Final = ("id", "created", "model", "system_fingerprint", "object", "service_tier")
-_IN_CALL: Final = frozenset({"index", "id", "type", "function"})
+# Finish reasons of an answer whose run reached a limit after a round with gateway calls.
 _ENDS: Final[Mapping[FinishReason, str]] = {
     "turn_limit": "length",
     "price_limit": "length",
     "token_limit": "length",
     "time_limit": "length",
 }
-"""How an answer ends whose run was ended after a round with calls of ours."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One answer of the model server."""
+    """An answer of the model server."""
 
-    message: AssistantMessage
-    """As the loop gets it: its text, and the calls that are ours."""
-    raw: Object
-    """As it goes back to the model server: with all its calls."""
+    message: AssistantMessage  # for the agent loop: text and the gateway's calls
+    raw: Object  # for the model server: with all calls
     ours: tuple[ToolCall, ...]
+    # The client's calls in the model server's encoding. They get new IDs if the gateway answers any calls.
     theirs: tuple[Object, ...]
-    """The client's calls, as the model server spelled them; with ids of ours where calls were answered here."""
-    ids: Mapping[str, str]
-    """What those ids stand for."""
+    ids: Mapping[str, str]  # maps the new IDs to the model server's
 
 
 @dataclass
 class Timing:
-    """How long the model server took."""
+    """Response times of the model server, summed over all rounds."""
 
-    prompt: float = 0.0
-    """Seconds until answers began."""
-    completion: float = 0.0
-    """Seconds from there to their ends."""
+    prompt: float = 0.0  # seconds until answers began
+    completion: float = 0.0  # seconds from there to their ends
     _asked: float = field(default_factory=time.monotonic)
     _began: float | None = None
 
     def asked(self) -> None:
-        """A request is sent."""
+        """Note the start of a request."""
         self._asked, self._began = time.monotonic(), None
 
     def began(self) -> None:
-        """The first piece of its answer is here."""
+        """Note the first data of the answer. Later calls in the same round do nothing."""
         if self._began is None:
             self._began = time.monotonic()
             self.prompt += self._began - self._asked
 
     def ended(self) -> None:
-        """Its answer is whole."""
+        """Note the end of the answer."""
         self.began()
         assert self._began is not None
         self.completion += time.monotonic() - self._began
 
     def fields(self, usage: Mapping[str, JsonValue]) -> Object:
-        """What stands beside the counts."""
+        """Return the timing fields that are added to ``usage``."""
         prompt, completion = count_of(usage, "prompt_tokens"), count_of(usage, "completion_tokens")
         total = self.prompt + self.completion
         return {
@@ -92,65 +88,66 @@ class Timing:
 
 
 class Rounds:
-    """What the answers so far add up to."""
+    """Rounds of one exchange and their total usage."""
 
     def __init__(self, is_ours: Callable[[str], bool]) -> None:
         """
         Args:
-            is_ours: whether a call of that name is answered here.
+            is_ours: returns whether the gateway answers calls of a name.
         """
         self.all: list[Round] = []
-        self.usage: Object = {}
-        """Summed, as the model server spells it; empty where it says nothing."""
+        self.usage: Object = {}  # sums in the model server's format; empty if it reports none
         self.timing = Timing()
         self._is_ours = is_ours
 
     @property
     def theirs(self) -> tuple[Object, ...]:
-        """The client's calls of the latest answer."""
+        """The client's calls in the latest answer."""
         return self.all[-1].theirs if self.all else ()
 
     @property
     def used_tools(self) -> bool:
-        """Whether a call of ours was in any answer."""
+        """True if any answer called a tool of the gateway."""
         return any(one.ours for one in self.all)
 
     def add(self, message: AssistantMessage, raw: Object, calls: Sequence[Object]) -> Round:
-        """Take an answer.
+        """Add an answer.
 
         Args:
-            message: as it was understood.
-            raw: its message without the calls.
-            calls: as they were spelled, beside those of `message`.
+            message: the parsed answer.
+            raw: its message for the model server, without calls.
+            calls: its calls in the form for the client, including vendor fields.
         """
         ours = tuple(call for call in message.calls if self._is_ours(call.name))
         names = {call.id for call in ours}
         theirs = tuple(call for call in calls if call.get("id") not in names)
         ids: dict[str, str] = {}
         if ours or self.used_tools:
-            # The rest of the conversation is kept under them, and servers may give an id twice.
+            # They are the keys of the hidden rounds in the store, and servers may use an ID twice.
             ids = {_new_id(): str(call.get("id")) for call in theirs}
             theirs = tuple({**call, "id": own} for own, call in zip(ids, theirs, strict=True))
         parts = tuple(part for part in message.parts if not isinstance(part, ToolCall))
         shown = message.model_copy(update={"parts": (*(parts or (TextPart(text=""),)), *ours)})
         if calls:
-            raw = {**raw, "tool_calls": cast("list[JsonValue]", list(calls))}
+            raw = {**raw, "tool_calls": [_call_object(call) for call in message.calls]}
         self.all.append(Round(shown, raw, ours, theirs, ids))
         return self.all[-1]
 
     def add_usage(self, usage: JsonValue) -> None:
-        """Add the counts of an answer."""
         if isinstance(usage, dict):
             self.usage = add_counts(self.usage, usage)
 
 
 def _new_id() -> str:
-    """Nine letters and digits: where the rest was forgotten it goes to the model server, and Mistral takes no other."""
+    """Return nine letters and digits, the only form of ID that Mistral accepts.
+
+    The model server sees it if the hidden rounds have expired when the client returns its results.
+    """
     return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))
 
 
 def empty_message(decoder: ChatDecoder) -> AssistantMessage:
-    """The message of an answer, also of one that says nothing."""
+    """Return the decoded message, or an empty one if the answer has no content."""
     try:
         return decoder.message()
     except BrokenAnswer:
@@ -158,28 +155,24 @@ def empty_message(decoder: ChatDecoder) -> AssistantMessage:
 
 
 class ContinuedStream:
-    """Chunks of several answers as those of one: one id, one role, one finish reason, calls numbered through.
+    """Merger of the chunks of several answers: one ID, one role, one finish reason, calls numbered consecutively.
 
-    From the first piece of a call, or a finish reason, chunks are held until it is known whose the calls are.
+    From the first piece of a call or the finish reason on, chunks are held back until it is known whose calls they are.
     """
 
-    def __init__(self, rounds: Rounds, limits: AnswerLimits, *, reasoning_field: str = "") -> None:
+    def __init__(self, rounds: Rounds, limits: AnswerLimits, model: Model) -> None:
         self._rounds = rounds
         self._limits = limits
-        self._reasoning_field = reasoning_field
+        self._model = model
         self._envelope: Object = {}
-        self._role = ""
-        """As it came; OpenAI sends it beside the first call, in a chunk that is held."""
+        self._role = ""  # as received; OpenAI sends it with the first call, in a chunk that is held back
         self._role_is_given = False
-        self._positions = 0
-        """Calls that the client was given."""
+        self._positions = 0  # number of calls sent to the client
         self._begin()
 
     def _begin(self) -> None:
-        self._decoder = ChatDecoder(self._limits, reasoning_field=self._reasoning_field)
+        self._decoder = ChatDecoder(self._limits, reasoning_field=self._model.server.reasoning_field)
         self._held: list[_Held] = []
-        self._extras: dict[int, Object] = {}
-        self._reasoning: list[str] = []
 
     @property
     def _is_first(self) -> bool:
@@ -187,18 +180,19 @@ class ContinuedStream:
 
     @property
     def finished(self) -> bool:
-        """Whether the answer that is coming in has said how it ends."""
+        """True once the current answer has sent its finish reason."""
         return self._decoder.finished
 
     def feed(self, event: ServerEvent) -> ServerEvent | None:
-        """Take an event; what the client gets of it now.
+        """Process an event. Returns the event for the client, or None if there is none yet.
 
         Raises:
-            BrokenAnswer: it is no chunk, or says that the model server failed.
+            BrokenAnswer: it isn't a chunk, or it reports a failure of the model server.
         """
-        if event.name != "message":
+        name, data = event
+        if name != "message":
             return event
-        body = parse_event(event.data)
+        body = parse_event(data)
         if not isinstance(body, dict):
             return event if self._is_first else None
         self._rounds.timing.began()
@@ -206,7 +200,6 @@ class ContinuedStream:
         if not self._envelope:
             self._envelope = {name: body[name] for name in _ENVELOPE if name in body}
         delta, finish = _first_choice(body)
-        self._gather(delta)
         if isinstance(role := delta.get("role"), str):
             self._role = role
         if self._held or finish or delta.get("tool_calls") or (not body.get("choices") and body.get("usage")):
@@ -218,10 +211,10 @@ class ContinuedStream:
         return event
 
     def feed_whole(self, raw: bytes) -> ServerEvent | None:
-        """Take an answer that did not come as a stream, as a chunk that says all of it.
+        """Process a complete body as if it were a single chunk.
 
         Raises:
-            BrokenAnswer: it is none, or says that the model server failed.
+            BrokenAnswer: it isn't an answer, or it reports a failure of the model server.
         """
         body = parse_event(raw.decode("utf-8", "replace"))
         ChatDecoder(self._limits).whole(body)
@@ -229,18 +222,16 @@ class ContinuedStream:
         choice = dict(_whole_choice(body))
         choice["delta"] = _as_delta(choice.pop("message", None))
         chunk = {**body, "object": "chat.completion.chunk", "choices": [choice]}
-        return self.feed(ServerEvent("message", json.dumps(chunk, separators=(",", ":"))))
+        return self.feed(("message", json.dumps(chunk, separators=(",", ":"))))
 
     def end(self) -> tuple[Round, list[ServerEvent]]:
-        """The answer is over; also what of it can be passed on although another follows."""
+        """Finish the current answer. Returns its round, and the events to send although another answer follows."""
         message = empty_message(self._decoder)
         self._rounds.timing.ended()
-        raw: Object = {"role": "assistant", "content": message.text}
-        if self._reasoning:
-            raw[self._reasoning_field] = "".join(self._reasoning)
-        calls = [{**_call_object(call), **self._extras.get(number, {})} for number, call in enumerate(message.calls)]
+        raw = _raw_message(message, self._model)
+        calls = [joined(_call_object(call), call.beside) for call in message.calls]
         held = self._held
-        # Some servers count in every chunk, each time all so far.
+        # Some servers report usage in every chunk, each time the total so far.
         self._rounds.add_usage(next((said for _, body in reversed(held) if (said := body.get("usage"))), None))
         is_first = self._is_first
         one = self._rounds.add(message, raw, calls)
@@ -252,12 +243,12 @@ class ContinuedStream:
         return one, self._texts(held)
 
     def ending(self, reason: FinishReason, extra: Mapping[str, JsonValue], session_id: str = "") -> list[ServerEvent]:
-        """The last chunks, once the run is over.
+        """Return the last chunks, once the run has finished.
 
         Args:
-            reason: why it is.
-            extra: what the usage tells beside the counts.
-            session_id: stands beside the finish reason; empty for none.
+            reason: why the run finished.
+            extra: fields to add to the usage.
+            session_id: sent with the finish reason; "" for none.
         """
         held, is_untouched = self._last
         if is_untouched and not extra:
@@ -272,7 +263,7 @@ class ContinuedStream:
         finish = "tool_calls" if last.theirs else _ENDS.get(reason, "stop") if last.ours else said or "stop"
         choice: Object = {"index": 0, **_whole_choice(ended), "delta": {}, "finish_reason": finish}
         if delta.get("content"):
-            choice.pop("logprobs", None)  # they stand beside the text
+            choice.pop("logprobs", None)  # already sent with the text
         beside = {**_beside(ended), **({"session_id": session_id} if session_id else {})}
         usage: Object = {**self._rounds.usage, **extra} if self._rounds.usage else {}
         if any(body.get("usage") and not body.get("choices") for _, body in held):
@@ -280,7 +271,7 @@ class ContinuedStream:
         return [*events, self._chunk([choice], {**beside, "usage": usage} if usage else beside)]
 
     def _texts(self, held: Sequence[_Held]) -> list[ServerEvent]:
-        """What stands in held chunks beside calls and ends."""
+        """Return chunks with the content of held ones, without their calls and finish reasons."""
         events: list[ServerEvent] = []
         for _, body in held:
             delta, _ = _first_choice(body)
@@ -293,7 +284,7 @@ class ContinuedStream:
         return events
 
     def _continued(self, body: Object) -> ServerEvent | None:
-        """A chunk of a later answer; None where it only begins one."""
+        """Convert a chunk of a later answer. Returns None if it has no content."""
         choices: list[JsonValue] = []
         given = body.get("choices")
         for choice in given if isinstance(given, list) else ():
@@ -314,39 +305,27 @@ class ContinuedStream:
             choices = [{**first, "delta": {"role": self._role, **cast("Object", first["delta"])}}, *others]
             self._role_is_given = True
         body = {**(beside or {}), **self._envelope, "choices": list(choices)}
-        # In ASCII: the halves of a character may come in two chunks, and are joined by the client.
-        return ServerEvent("message", json.dumps(body, separators=(",", ":")))
-
-    def _gather(self, delta: Object) -> None:
-        """Keep what goes back to the model server and the decoder does not know."""
-        calls = delta.get("tool_calls")
-        for position, call in enumerate(calls if isinstance(calls, list) else ()):
-            if isinstance(call, dict) and len(call) > 2:
-                index = call.get("index")
-                extra = {name: value for name, value in call.items() if name not in _IN_CALL}
-                self._extras.setdefault(index if isinstance(index, int) else position, {}).update(extra)
-        if self._reasoning_field and isinstance(thought := delta.get(self._reasoning_field), str):
-            self._reasoning.append(thought)
+        # Escaped to ASCII, since a surrogate pair may be split between two chunks. The client joins the halves.
+        return "message", json.dumps(body, separators=(",", ":"))
 
 
 class ContinuedBody:
-    """Whole answers as one: the last, with the counts of all."""
+    """Merger of complete bodies: returns the last one with the usage of all."""
 
-    def __init__(self, rounds: Rounds, limits: AnswerLimits, *, reasoning_field: str = "") -> None:
+    def __init__(self, rounds: Rounds, limits: AnswerLimits, model: Model) -> None:
         self._rounds = rounds
         self._limits = limits
-        self._reasoning_field = reasoning_field
+        self._model = model
         self.latest: Object = {}
-        self.raw = b""
-        """The latest, as it came."""
+        self.raw = b""  # the latest body as received
 
     def take(self, raw: bytes) -> Round:
-        """An answer.
+        """Process a body.
 
         Raises:
-            BrokenAnswer: it is none.
+            BrokenAnswer: it isn't an answer.
         """
-        decoder = ChatDecoder(self._limits, reasoning_field=self._reasoning_field)
+        decoder = ChatDecoder(self._limits, reasoning_field=self._model.server.reasoning_field)
         body = parse_event(raw.decode("utf-8", "replace"))
         decoder.whole(body)
         assert isinstance(body, dict)
@@ -358,13 +337,10 @@ class ContinuedBody:
         given = said.get("tool_calls")
         spelled = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
         calls = [{**one, **_call_object(call)} for one, call in zip(spelled, message.calls, strict=False)]
-        kept: Object = {"role": "assistant", "content": message.text}
-        if self._reasoning_field and said.get(self._reasoning_field):
-            kept[self._reasoning_field] = said[self._reasoning_field]
-        return self._rounds.add(message, kept, calls)
+        return self._rounds.add(message, _raw_message(message, self._model), calls)
 
     def ending(self, reason: FinishReason, extra: Mapping[str, JsonValue]) -> Object:
-        """The body for the client."""
+        """Return the body for the client."""
         last = self._rounds.all[-1]
         choice = _whole_choice(self.latest)
         message = {name: value for name, value in cast("Object", choice.get("message") or {}).items()}
@@ -381,8 +357,12 @@ class ContinuedBody:
         return body
 
 
+def _raw_message(message: AssistantMessage, model: Model) -> Object:
+    return with_echo({"role": "assistant", "content": message.text}, kept_echo(message, model.origin))
+
+
 def add_counts(total: Mapping[str, JsonValue], more: Mapping[str, JsonValue]) -> Object:
-    """Counts of two answers together, whatever they are called."""
+    """Add two answers' counts, including those in nested objects."""
     added: Object = dict(total)
     for name, value in more.items():
         had = added.get(name)
@@ -396,7 +376,7 @@ def add_counts(total: Mapping[str, JsonValue], more: Mapping[str, JsonValue]) ->
 
 
 def count_of(counts: Mapping[str, JsonValue], name: str) -> int:
-    """One of the counts; 0 where it is none."""
+    """Return a count, or 0 if it is missing or not an integer."""
     value = counts.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
@@ -410,7 +390,7 @@ def _rate(tokens: int, seconds: float) -> float:
 
 
 def _first_choice(body: Object) -> tuple[Object, str]:
-    """The delta and the finish reason."""
+    """Return delta and finish reason of the first choice."""
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
@@ -420,7 +400,7 @@ def _first_choice(body: Object) -> tuple[Object, str]:
 
 
 def _beside(body: Object) -> Object:
-    """What a chunk says beside its choices and counts."""
+    """Return the fields of a chunk other than its choices and usage."""
     return {name: value for name, value in body.items() if name not in ("choices", "usage")}
 
 
@@ -431,7 +411,7 @@ def _whole_choice(body: Object) -> Object:
 
 
 def _as_delta(message: JsonValue) -> Object:
-    """A message as a chunk has it: each call with its place."""
+    """Convert a message to a delta, in which each call has an index."""
     delta = dict(message) if isinstance(message, dict) else Object()
     calls = delta.get("tool_calls")
     if isinstance(calls, list):

@@ -1,4 +1,4 @@
-"""The files of one run: those that were asked for, and those that its tools make."""
+"""Files of one run: those that the client requested, and those that tools produce."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,9 @@ from vibe_jupyter.gateway.input_files import InputFile, file_text
 from vibe_jupyter.gateway.work_folders import WorkFolder
 from vibe_jupyter.protocol import TextPart, ToolResult
 
-MOST_OF_CALL: Final = 64
-"""Files that one call brings; further ones stay in the working folder."""
+MOST_OF_CALL: Final = 64  # files delivered from one call; further ones stay in the working folder
 MOST_OF_RUN: Final = 256
-MADE_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of a file that goes to the client."""
+MADE_LIMIT: Final = 64 * 1024 * 1024  # bytes of a produced file that are delivered to the client
 NOT_MADE: Final = "file_not_made"
 TOO_LARGE: Final = "file_too_large"
 WANTED: Final = "The answer should come with these files"
@@ -29,17 +27,16 @@ WANTED_IN_FOLDER: Final = "Write these files into the working folder; they go to
 
 
 class RunFiles:
-    """Of one exchange."""
+    """Files of one exchange."""
 
     def __init__(self, store: FileStore, wanted: Sequence[RequestedFile], turn: int) -> None:
         """
         Args:
-            store: where they are kept.
-            wanted: those that were asked for.
-            turn: which question of its conversation this is, from 1.
+            store: store of the token's files.
+            wanted: files that the client requested.
+            turn: number of the question in its conversation, from 1.
         """
-        self.all: list[FileObject] = []
-        """In the order in which they were made."""
+        self.all: list[FileObject] = []  # in order of creation
         self.round = 0
         self._store = store
         self._wanted: Mapping[str, RequestedFile] = {one.name: one for one in wanted}
@@ -49,36 +46,36 @@ class RunFiles:
         self._of_calls: dict[str, list[str]] = {}
 
     def of_call(self, call_id: str) -> list[str]:
-        """Ids of the files that a call brought."""
+        """Return the IDs of the files that a call produced."""
         return self._of_calls.get(call_id, [])
 
     def made_by(self, call_id: str) -> list[FileObject]:
-        """The files that a call brought."""
+        """Return the files that a call produced."""
         ids = self._of_calls.get(call_id, ())
         return [one for one in self.all if one.id in ids]
 
     async def new(self) -> list[Object]:
-        """Those that were not told yet, with their bodies where these are small enough."""
+        """Return the file objects added since the previous call. Small bodies are included."""
         new, self._told = self.all[self._told :], len(self.all)
         return [await self._store.inline(one) for one in new]
 
     async def inline(self) -> list[Object]:
-        """All of them, in the same way."""
+        """Return all file objects. Small bodies are included."""
         return [await self._store.inline(one) for one in self.all]
 
     async def surface(
         self, folder: WorkFolder, before: Mapping[str, FileStamp], result: ToolResult, call: tuple[str, str]
     ) -> ToolResult:
-        """Bring what a call has made.
+        """Deliver the files that a call created or changed.
 
         Args:
-            folder: where it worked.
-            before: how the folder was then.
-            result: of the call.
-            call: its id, and the name of its tool.
+            folder: the call's working folder.
+            before: stamps of the folder's files before the call.
+            result: the call's result.
+            call: its ID, and the name of its tool.
 
         Returns:
-            The result, with what is said of the files to the model.
+            The result, with a description of the files for the model.
         """
         after = await asyncio.to_thread(folder.stamps)
         names = [name for name, stamp in after.items() if before.get(name) != stamp]
@@ -89,7 +86,7 @@ class RunFiles:
         return result.model_copy(update={"parts": (*result.parts, *(TextPart(text=text) for text in texts))})
 
     async def bring(self, folder: WorkFolder, places: Sequence[Located], call: tuple[str, str]) -> list[str]:
-        """Give files to the client; what is said of each to the model."""
+        """Deliver files to the client. Returns a description of each for the model."""
         call_id, tool = call
         texts: list[str] = []
         for place in places:
@@ -100,7 +97,7 @@ class RunFiles:
                 break
             try:
                 body = await asyncio.to_thread(_read, folder, place)
-            except ToolError as error:  # it is gone again, or something else is there
+            except ToolError as error:  # deleted meanwhile, or no longer a regular file
                 texts.append(f"[{error}]")
                 continue
             made = await self._add(PurePosixPath(place.shown).as_posix(), body, tool)
@@ -109,14 +106,14 @@ class RunFiles:
         return texts
 
     async def add_missing(self) -> None:
-        """Note the files that were asked for and that no call made."""
+        """Record a failure for each requested file that no call produced."""
         made = {one.name for one in self.all}
         for name, one in self._wanted.items():
             if name not in made:
                 await self._keep(name, None, "", FileFailure(NOT_MADE, f"No tool made {one.name}."))
 
     def asked(self, messages: Sequence[JsonValue], *, has_folder: bool) -> Sequence[JsonValue]:
-        """The messages with what is wanted behind the latest question; the very same where nothing is."""
+        """Append the list of requested files to the latest question. Returns the same object if none are requested."""
         if not self._wanted:
             return messages
         lines = [
@@ -155,7 +152,7 @@ class RunFiles:
 
 
 def _read(folder: WorkFolder, place: Located) -> bytes | None:
-    """A file's bytes; None where there are too many."""
+    """Return the bytes of a file, or None if there are more than `MADE_LIMIT`."""
     if not place.inside:
         raise ToolError(f"{place.given!r} is not in the working folder.")
     with folder.workspace.open_read(place) as file:

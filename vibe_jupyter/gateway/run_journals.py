@@ -1,6 +1,6 @@
-"""What is kept of a run in which tools were called: a journal, as a notebook's conversations have.
+"""Journals of the gateway's runs, in the same format as those of a notebook's conversations.
 
-An answer without calls has no effect; it passes, and nothing of it is kept.
+Only runs that call tools are stored: an answer without calls has no effects.
 """
 
 import asyncio
@@ -19,23 +19,21 @@ from vibe_jupyter.protocol import AssistantMessage, DurableEvent, MessageAdded, 
 from vibe_jupyter.session.conversation import title_of
 from vibe_jupyter.session.journal import ID_BYTES, EventLog, Journal, JournalNote, Place, UnkeptJournal, new_folder
 
-KEPT: Final = 30 * 24 * 3600.0
-"""Seconds that a run is kept."""
+KEPT: Final = 30 * 24 * 3600.0  # seconds to keep a run
 _PREFIX: Final = "run"
-_SWEEP: Final = 3600.0
-"""Seconds between two looks for runs whose time is over."""
+_SWEEP: Final = 3600.0  # seconds between deletions of expired runs
 
 
 class RunJournal:
-    """That of one run; it begins with the first call."""
+    """Journal of one run, created at its first call."""
 
     folder: Path | None = None
 
     def __init__(self, begin: Callable[[], Journal], session_id: str) -> None:
         """
         Args:
-            begin: makes the journal.
-            session_id: the client's; empty where it names none.
+            begin: creates the journal.
+            session_id: the client's session ID, or "" if it sent none.
         """
         self._begin = begin
         self._session_id = session_id
@@ -43,7 +41,7 @@ class RunJournal:
         self._waiting: list[DurableEvent | JournalNote] = []
 
     async def append(self, event: DurableEvent | JournalNote) -> None:
-        """Return when the event is on disk, or waits for a call.
+        """Write the event, or buffer it until the first call.
 
         Raises:
             JournalError: it could not be written; nothing that depends on it may be done.
@@ -62,13 +60,13 @@ class RunJournal:
             await self._journal.append(one)
 
     def close(self) -> None:
-        """Close the file, where there is one."""
+        """Close the file if it was created."""
         if self._journal is not None:
             self._journal.close()
 
 
 class RunJournals:
-    """Those of one gateway."""
+    """Journals of one gateway."""
 
     def __init__(self, environ: Mapping[str, str], workspace: Workspace) -> None:
         self._environ = environ
@@ -76,7 +74,7 @@ class RunJournals:
         self._swept = 0.0
 
     def of(self, settings: Settings, session_id: str) -> EventLog:
-        """That of a run that begins now; one that keeps nothing where the user wants that."""
+        """Return the journal for a new run. It stores nothing if the user has disabled session logging."""
         if not settings.session_logging.enabled:
             return UnkeptJournal()
 
@@ -89,7 +87,7 @@ class RunJournals:
         return RunJournal(begin, session_id)
 
     def _sweep(self, folder: Path) -> None:
-        """Delete runs whose time is over, now and then."""
+        """Delete expired runs, at most once per `_SWEEP`."""
         if self._swept and time.monotonic() - self._swept < _SWEEP:
             return
         self._swept = time.monotonic()

@@ -1,4 +1,4 @@
-"""The gateway's server: where it listens, its token, and how it ends."""
+"""The gateway's server: its socket, token, start and shutdown."""
 
 import asyncio
 import gc
@@ -36,57 +36,45 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8642
-TOKEN: Final = "VIBE_GATEWAY_TOKEN"
-"""The variable that holds the token; without it there is a new one at each start."""
+TOKEN: Final = "VIBE_GATEWAY_TOKEN"  # environment variable with the token; without it, each start generates a new one
 TOKEN_BYTES: Final = 32
-SHORTEST_TOKEN: Final = 32
-"""Characters of a token that is given."""
+SHORTEST_TOKEN: Final = 32  # characters of a token from the environment
+# Environment variable: milliseconds of silence after which a stream sends a keep-alive
 KEEP_ALIVE: Final = "KEEP_ALIVE_INTERVAL"
-"""The variable that says how many milliseconds of silence a stream may have."""
 KEEP_ALIVE_DEFAULT: Final = 10_000
-STORE: Final = "gateway/state.db"
-"""Below the user's folder."""
-WORK: Final = "gateway/work"
-"""Working folders, below it too."""
-MAX_SILENT: Final = 256
-"""Connections that have not sent a whole request yet; beyond them the oldest is closed."""
+STORE: Final = "gateway/state.db"  # relative to the user's folder
+WORK: Final = "gateway/work"  # working folders, relative to the user's folder
+MAX_SILENT: Final = 256  # connections without a complete request; beyond this the oldest is closed
 MAX_CONNECTIONS: Final = 1024
-KEEP_CONNECTION: Final = 75
-"""Seconds a connection is kept after a request."""
-START_WAIT: Final = 60.0
-"""Seconds; MCP servers are started meanwhile."""
-STOP_WAIT: Final = 10.0
-"""Seconds after `GRACE` in which MCP servers end."""
-_LOOK: Final = 0.01
-"""Seconds between two looks whether it has started."""
+KEEP_CONNECTION: Final = 75  # seconds to keep an idle connection after a request
+START_WAIT: Final = 60.0  # seconds, including the start of MCP servers
+STOP_WAIT: Final = 10.0  # seconds after `GRACE` for MCP servers to stop
+_LOOK: Final = 0.01  # seconds between checks whether the server has started
+# Allocations that trigger a garbage collection, instead of Python's 700. A request allocates a few thousand objects and
+# keeps none.
 GARBAGE: Final = 50_000
-"""New objects after which Python looks for garbage, instead of 700: a request makes a few thousand, and keeps none."""
-GRACE: Final = 10.0
-"""Seconds that answers under way have to end when the gateway is stopped."""
-LAST_WORDS: Final = 2.0
-"""Seconds after `GRACE` for streams to say that they were broken off."""
+GRACE: Final = 10.0  # seconds for responses in progress to finish at shutdown
+LAST_WORDS: Final = 2.0  # seconds after `GRACE` for streams to report that they were aborted
 
 
 class ServerWaits(NamedTuple):
-    """How long others have."""
+    """Time limits for users and responses."""
 
-    approval: float = APPROVAL_WAIT
-    """Seconds until an approval that nobody answered is denied."""
-    grace: float = GRACE
-    """Seconds that answers under way have to end."""
+    approval: float = APPROVAL_WAIT  # seconds until an unanswered approval is denied
+    grace: float = GRACE  # seconds for responses in progress to finish at shutdown
 
 
 USUAL_WAITS: Final = ServerWaits()
 
 
 class GatewayConnection(Connection):
-    """Many clients may come at once."""
+    """HTTP connection with a higher limit of idle connections, as many clients may connect at once."""
 
     most_silent = MAX_SILENT
 
 
 class _EndingServer(uvicorn.Server):
-    """Breaks off what does not end in time, so that a stream still says why."""
+    """Uvicorn server that aborts responses after a grace period, so that streams can still report the reason."""
 
     def __init__(self, made_of: uvicorn.Config, *, parts: GatewayParts, grace: float) -> None:
         super().__init__(made_of)
@@ -94,7 +82,7 @@ class _EndingServer(uvicorn.Server):
         self._grace = grace
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the server; answers that are under way may go on for a while."""
+        """Shut down after a grace period for responses in progress."""
         timer = asyncio.get_running_loop().call_later(self._grace, self._end_answers)
         try:
             await super().shutdown(sockets)
@@ -107,10 +95,10 @@ class _EndingServer(uvicorn.Server):
 
 
 class GatewayServer:
-    """Has its port from the beginning.
+    """The gateway as a server. Its socket is bound on creation.
 
     Raises:
-        ConfigError: a setting or a variable is wrong, or the port cannot be listened on.
+        ConfigError: a setting or an environment variable is invalid, or the port can't be listened on.
     """
 
     def __init__(
@@ -126,11 +114,11 @@ class GatewayServer:
         """
         Args:
             folder: the project.
-            environ: the variables.
-            host: where it listens, and a name under which it is reached.
-            port: there; 0 for one that is free; or a socket that has one.
-            waits: how long others have.
-            metrics: whether requests are counted.
+            environ: environment variables.
+            host: address to listen on, and a host name that requests may use.
+            port: port to listen on, 0 for any free one, or a socket that already listens.
+            waits: time limits.
+            metrics: whether to count requests.
         """
         self.token, self.is_new_token = _token(environ)
         self.agents = AgentParts(folder, environ)
@@ -174,20 +162,20 @@ class GatewayServer:
 
     @property
     def url(self) -> str:
-        """The base URL for clients."""
+        """Base URL for clients."""
         return f"http://{_in_url(self.host)}:{self.port}/v1"
 
     def serve(self) -> None:
-        """Serve until a signal or `stop` ends it, in a process that does nothing else."""
-        gc.freeze()
+        """Serve until a signal or `stop`, in a process that does nothing else."""
+        gc.freeze()  # collections needn't traverse the modules and settings loaded by now
         gc.set_threshold(GARBAGE)
         self._run()
 
     def start(self) -> None:
-        """Serve on a thread of its own.
+        """Serve on a new thread. Returns when the server accepts requests.
 
         Raises:
-            ConfigError: it does not start.
+            ConfigError: the server didn't start.
         """
         self._thread = threading.Thread(target=self._run, name=f"gateway-{self.port}", daemon=True)
         self._thread.start()
@@ -203,7 +191,7 @@ class GatewayServer:
         self._uvicorn.run(sockets=[self.listening])
 
     def stop(self) -> None:
-        """End it; answers under way have a while."""
+        """Shut down, with a grace period for responses in progress."""
         self._uvicorn.should_exit = True
         if self._thread is not None:
             self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
@@ -211,7 +199,10 @@ class GatewayServer:
 
 
 def _loop() -> Literal["asyncio", "uvloop"]:
-    """As uvicorn chooses it, which would also find a file `uvloop.py` in the working folder."""
+    """Return uvicorn's choice of event loop.
+
+    Uvicorn itself would import a `uvloop.py` from the working folder.
+    """
     with without_working_folder():
         try:
             import uvicorn.loops.uvloop  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
@@ -221,7 +212,7 @@ def _loop() -> Literal["asyncio", "uvloop"]:
 
 
 def _in_url(host: str) -> str:
-    """A host, as it is written before a port."""
+    """Return the host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -258,21 +249,23 @@ def _make_parts(
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named asyncio sends at once; without it each answer would wait 40 ms.
+    # asyncio sets TCP_NODELAY only if the socket's protocol is given; without it each response is delayed by 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    if os.name == "posix":  # on Windows others could listen there too
+    if os.name == "posix":  # on Windows it would let other processes listen on the same port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen()  # before anybody reads the address
+        listening.listen()  # before the address is announced
     except OSError as error:
         listening.close()
-        raise ConfigError(f"{host}:{port} cannot be listened on: {error.strerror}. --port takes another.") from error
+        raise ConfigError(
+            f"{host}:{port} cannot be listened on: {error.strerror}. Name another with --host or --port."
+        ) from error
     return listening
 
 
 def _token(environ: Mapping[str, str]) -> tuple[str, bool]:
-    """The token, and whether it was made now."""
+    """Return the token, and whether it was generated."""
     given = config.effective_environment(environ).get(TOKEN, "").strip()
     if not given:
         return secrets.token_hex(TOKEN_BYTES), True
@@ -285,7 +278,7 @@ def _token(environ: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _keep_alive(environ: Mapping[str, str]) -> float:
-    """Seconds."""
+    """Return the interval in seconds."""
     given = environ.get(KEEP_ALIVE, "").strip() or str(KEEP_ALIVE_DEFAULT)
     if not given.isdecimal() or not int(given):
         raise ConfigError(f"{KEEP_ALIVE} is {given!r}; it is a number of milliseconds, such as {KEEP_ALIVE_DEFAULT}.")

@@ -1,7 +1,7 @@
-"""What a client cannot know of a conversation that it calls by a session id: rounds with calls of ours.
+"""Stored rounds of sessions that their client can't know: answers with calls of the gateway's tools, and their results.
 
-They are kept with the mark of the messages that the client had sent before them. When it sends these again, with the
-answer that it got, the rounds take the place of that answer; where it has changed them, nothing is put in.
+They are stored with a hash of the messages that the client had sent before them. When it sends these again, followed by
+the answer it received, the rounds replace that answer. If it has changed them, nothing is inserted.
 """
 
 import asyncio
@@ -17,21 +17,17 @@ from vibe_jupyter.gateway.approvals import SessionGrants
 from vibe_jupyter.gateway.chat_request import Object, message_text
 from vibe_jupyter.gateway.store import Store
 
-KEPT: Final = 24 * 3600.0
-"""Seconds that a session is kept after its latest answer; each of its rounds after its own."""
-ROUNDS_LIMIT: Final = 1_000
-"""Answers of one session whose rounds can be imported."""
-MESSAGES_LIMIT: Final = 1_000
-"""Messages of one of them."""
-NESTING_LIMIT: Final = 64
-"""Levels of lists and objects in a message."""
+KEPT: Final = 24 * 3600.0  # seconds to keep a session after its latest answer, and each answer's rounds
+ROUNDS_LIMIT: Final = 1_000  # answers with rounds in an imported session
+MESSAGES_LIMIT: Final = 1_000  # messages in the rounds of one answer
+NESTING_LIMIT: Final = 64  # levels of lists and objects in a message
 
 _SESSIONS: Final = "sessions"
 _ROUNDS: Final = "rounds"
 
 
 class SessionMessage(BaseModel):
-    """A message of a round: an answer, a result, or the pictures of one."""
+    """Message of a tool round: an answer, a result, or a result's images."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -40,7 +36,7 @@ class SessionMessage(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _is_flat(cls, value: object) -> object:
-        """What is nested without end could be read, and not written again."""
+        """Reject values nested so deeply that they can be parsed but not serialized again."""
         level = [value]
         for _ in range(NESTING_LIMIT):
             level = [one for container in level for one in _inside(container)]
@@ -50,30 +46,27 @@ class SessionMessage(BaseModel):
 
 
 class SessionRounds(BaseModel):
-    """Those of one answer."""
+    """Tool rounds of one answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    after: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """The mark of the client's messages before it."""
+    after: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # hash of the client's messages before it
     messages: Annotated[tuple[SessionMessage, ...], Field(min_length=1, max_length=MESSAGES_LIMIT)]
 
 
 class SerializedSession(BaseModel):
-    """A session as it is exported and imported. It says what was said and done, and allows nothing."""
+    """Exported session: its messages and tool rounds, without permissions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     object: Literal["session"] = "session"
-    id: str = ""
-    """Of an import the path's holds."""
-    created_at: Annotated[int, Field(ge=0)]
-    """Unix seconds."""
+    id: str = ""  # ignored by an import, which uses the ID in its path
+    created_at: Annotated[int, Field(ge=0)]  # Unix seconds
     rounds: Annotated[tuple[SessionRounds, ...], Field(max_length=ROUNDS_LIMIT)] = ()
 
 
 class KeptSessions:
-    """Those of one token."""
+    """Sessions of one token."""
 
     def __init__(self, store: Store, owner: str, grants: SessionGrants) -> None:
         self._store = store
@@ -81,7 +74,7 @@ class KeptSessions:
         self._grants = grants
 
     async def join(self, session_id: str, messages: Sequence[JsonValue]) -> Sequence[JsonValue]:
-        """The client's messages with the rounds that it does not see; the very same where there are none."""
+        """Insert the rounds that the client doesn't see. Returns the same object if there are none."""
         if not await self._store.keys(_ROUNDS, self._key(session_id)):
             return messages
         joined: list[JsonValue] = []
@@ -91,7 +84,7 @@ class KeptSessions:
         return messages if len(joined) == len(messages) else joined
 
     async def note(self, session_id: str, messages: Sequence[JsonValue], rounds: Sequence[JsonValue]) -> None:
-        """Keep that there was an answer to the client's messages, and its rounds where it does not see them all."""
+        """Record an answer to the client's messages, and its rounds if the client doesn't see all of them."""
         made = json.dumps({"created_at": int(time.time())}).encode()
         made = await self._store.get(_SESSIONS, self._key(session_id)) or made
         await self._store.put(_SESSIONS, self._key(session_id), made, seconds=KEPT)
@@ -100,7 +93,7 @@ class KeptSessions:
             await self._store.put(_ROUNDS, key, json.dumps(list(rounds)).encode(), seconds=KEPT)
 
     async def export(self, session_id: str) -> SerializedSession | None:
-        """A session; None where there is none of that id."""
+        """Return a session, or None if there is none with that ID."""
         made = await self._store.get(_SESSIONS, self._key(session_id))
         if made is None:
             return None
@@ -110,7 +103,7 @@ class KeptSessions:
         return SerializedSession.model_validate({"id": session_id, "rounds": kept, **json.loads(made)})
 
     async def replace(self, session_id: str, session: SerializedSession) -> None:
-        """Put a session in the place of whatever has that id. What was granted in that does not pass over."""
+        """Store a session in place of any with that ID, whose grants are revoked."""
         await self.delete(session_id)
         for one in session.rounds:
             value = json.dumps([message.model_dump() for message in one.messages]).encode()
@@ -119,7 +112,7 @@ class KeptSessions:
         await self._store.put(_SESSIONS, self._key(session_id), made, seconds=KEPT)
 
     async def delete(self, session_id: str) -> None:
-        """Forget a session, and what was granted in it."""
+        """Delete a session and its grants."""
         await self._grants.forget(session_id)
         await self._store.take(_SESSIONS, self._key(session_id))
         for key in await self._store.keys(_ROUNDS, self._key(session_id)):
@@ -133,7 +126,7 @@ class KeptSessions:
         return f"{self._owner}:{session_id}"
 
     def _rounds_key(self, session_id: str, mark: str) -> str:
-        """In the group of its session: session ids hold no colon."""
+        """Key prefixed with the session ID, which never contains a colon."""
         return f"{self._key(session_id)}:{mark}"
 
 
@@ -144,7 +137,7 @@ def _inside(value: object) -> Iterable[object]:
 
 
 def _marked(messages: Sequence[JsonValue]) -> Iterator[tuple[str, JsonValue]]:
-    """Each message, with the mark of those before it."""
+    """Yield each message with a hash of those before it."""
     before = hashlib.sha256()
     for message in messages:
         yield before.hexdigest(), message
@@ -152,7 +145,7 @@ def _marked(messages: Sequence[JsonValue]) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _mark(messages: Sequence[JsonValue]) -> str:
-    """That of all of them."""
+    """Return the hash of all messages."""
     *_, (mark, _) = _marked([*messages, None])
     return mark
 
@@ -162,7 +155,10 @@ def _role(message: JsonValue) -> JsonValue:
 
 
 def _ends_alike(message: JsonValue, rounds: Sequence[Object]) -> bool:
-    """Whether the client's message is still the answer that it got: the last round's text, or that of all rounds."""
+    """Return whether the message is still the answer that the client received.
+
+    The client may have the text of the last round only, or of all rounds concatenated.
+    """
     texts = [message_text(one.get("content")) for one in rounds if one.get("role") == "assistant"]
     said = message_text(cast("Object", message).get("content")).strip()
     return said.endswith(texts[-1].strip() if texts else "")

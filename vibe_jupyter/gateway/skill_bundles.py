@@ -1,4 +1,4 @@
-"""Skills as they are uploaded: a zip, or the files of one folder."""
+"""Uploaded skills: validation, packing and unpacking."""
 
 import io
 import stat
@@ -15,28 +15,24 @@ from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.skills.frontmatter import read_skill
 from vibe_jupyter.skills.skill import FILE_NAME
 
-MOST_FILES: Final = 512
-"""Files of one skill."""
-UNPACKED_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of all its files."""
-SKILLS_FOLDER: Final = "skills"
-"""Where they are in a working folder."""
+MOST_FILES: Final = 512  # files of one skill
+UNPACKED_LIMIT: Final = 64 * 1024 * 1024  # bytes of all files of one skill
+SKILLS_FOLDER: Final = "skills"  # relative to a working folder
 SKILLS_WORDS: Final = "Skills in the working folder; read the file of one before you do what it is for:"
-_LEFT_OUT: Final = "__MACOSX"
-"""A folder that macOS adds to what it packs."""
+_LEFT_OUT: Final = "__MACOSX"  # folder that macOS adds to zip files
 _PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _ENCRYPTED: Final = 0x1
 
 
 class GivenFile(NamedTuple):
-    """One file of an upload."""
+    """A file of an upload."""
 
     path: str
     content: bytes
 
 
 class GivenSkill(NamedTuple):
-    """A skill for one request."""
+    """A skill that a request uses."""
 
     name: str
     description: str
@@ -44,24 +40,23 @@ class GivenSkill(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder that all its files are in."""
+        """The folder that contains all its files."""
         return self.files[0].path.partition("/")[0]
 
 
 class SkillBundle(NamedTuple):
-    """A skill that was checked."""
+    """A validated skill, packed for the store."""
 
     name: str
     description: str
-    packed: bytes
-    """A zip of its folder."""
+    packed: bytes  # zip of its folder
 
 
 def read_bundle(given: Sequence[GivenFile]) -> SkillBundle:
-    """The skill of an upload.
+    """Validate an upload: a zip of a skill's folder, or the folder's files.
 
     Raises:
-        Refused: it is none; says why.
+        Refused: it isn't a valid skill. The message says why.
     """
     is_packed = len(given) == 1 and zipfile.is_zipfile(io.BytesIO(given[0].content))
     files: dict[PurePosixPath, bytes] = {}
@@ -84,23 +79,23 @@ def read_bundle(given: Sequence[GivenFile]) -> SkillBundle:
 
 
 def skill_files(packed: bytes) -> list[GivenFile]:
-    """The files of a skill that was checked."""
+    """Unpack a validated skill."""
     return list(_unpacked(packed))
 
 
 def placed_skills(skills: Sequence[GivenSkill]) -> list[tuple[str, bytes]]:
-    """Their files, by paths in a working folder."""
+    """Return the files of skills with their paths in a working folder."""
     return [(f"{SKILLS_FOLDER}/{one.path}", one.content) for skill in skills for one in skill.files]
 
 
 def skill_messages(skills: Sequence[GivenSkill]) -> list[JsonValue]:
-    """What is said of them to the model."""
+    """Return a system message that lists skills for the model."""
     lines = [f"- {one.name} ({SKILLS_FOLDER}/{one.folder}/{FILE_NAME}): {one.description}" for one in skills]
     return [{"role": "system", "content": "\n".join([SKILLS_WORDS, *lines])}]
 
 
 def _unpacked(packed: bytes) -> Iterator[GivenFile]:
-    """The files of a zip, of which no more is unpacked than is allowed."""
+    """Yield the files of a zip, up to a limit of unpacked bytes."""
     left = UNPACKED_LIMIT
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:

@@ -1,4 +1,4 @@
-"""Skills that clients upload, in versions."""
+"""Storage of uploaded skills and their versions."""
 
 import secrets
 import time
@@ -10,11 +10,9 @@ from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.skill_bundles import SkillBundle
 from vibe_jupyter.gateway.store import Store
 
-SKILL_SECONDS: Final = 30 * 24 * 3600.0
-"""A skill is kept so many seconds after its latest version came, and a version after it came."""
+SKILL_SECONDS: Final = 30 * 24 * 3600.0  # lifetime of a version in seconds; each new one renews its skill's
 MOST_SKILLS: Final = 256
-MOST_VERSIONS: Final = 64
-"""Of one skill; beyond them the oldest are forgotten."""
+MOST_VERSIONS: Final = 64  # per skill; beyond this the oldest are deleted
 
 _SKILLS: Final = "skills"
 _VERSIONS: Final = "skill-versions"
@@ -22,56 +20,52 @@ _ID_BYTES: Final = 16
 
 
 class SkillObject(BaseModel):
-    """What is known of a skill."""
+    """Metadata of a skill."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     object: Literal["skill"] = "skill"
-    name: str
-    """Of the latest version, as is the description."""
+    name: str  # of the latest version, like the description
     description: str
-    created_at: int
-    """Unix seconds."""
-    default_version: str
-    """The latest."""
+    created_at: int  # Unix seconds
+    default_version: str  # the latest
     latest_version: str
 
 
 class SkillVersion(BaseModel):
-    """A version that was added."""
+    """Version of a skill."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     object: Literal["skill.version"] = "skill.version"
     skill_id: str
-    version: str
-    """From 1."""
+    version: str  # a number from 1
     name: str
     description: str
     created_at: int
 
 
 class SkillStore:
-    """Those of one token."""
+    """Skills of one token."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self._store = store
         self._owner = owner
 
     async def add(self, bundle: SkillBundle) -> SkillObject:
-        """Keep a skill, as its first version.
+        """Store a new skill with its first version.
 
         Raises:
-            Refused: there are too many.
+            Refused: there are too many skills.
         """
         if len(await self._store.keys(_SKILLS, self._owner)) >= MOST_SKILLS:
             raise Refused(409, f"There are {MOST_SKILLS} skills; delete one first.", code="too_many_skills")
         return (await self._add_version(f"skill_{secrets.token_hex(_ID_BYTES)}", int(time.time()), 1, bundle))[0]
 
     async def add_version(self, skill_id: str, bundle: SkillBundle) -> SkillVersion:
-        """Keep a further version.
+        """Store another version of a skill.
 
         Raises:
             Refused: there is no such skill.
@@ -80,10 +74,10 @@ class SkillStore:
         return (await self._add_version(skill_id, known.created_at, int(known.latest_version) + 1, bundle))[1]
 
     async def find(self, skill_id: str) -> SkillObject:
-        """What is known of a skill.
+        """Return the metadata of a skill.
 
         Raises:
-            Refused: there is none of that id.
+            Refused: there is no such skill.
         """
         kept = await self._store.get(_SKILLS, self._key(skill_id))
         if kept is None:
@@ -91,7 +85,7 @@ class SkillStore:
         return SkillObject.model_validate_json(kept)
 
     async def packed(self, skill_id: str, version: str | None) -> tuple[SkillObject, bytes]:
-        """A skill, and the zip of its folder in a version.
+        """Return the metadata of a skill and the zip of one version.
 
         Raises:
             Refused: there is no such skill or version.
@@ -104,16 +98,16 @@ class SkillStore:
         return known, packed
 
     async def all(self) -> list[SkillObject]:
-        """Every skill, the one that changed last first."""
+        """Return all skills, last changed first."""
         keys = await self._store.keys(_SKILLS, self._owner)
         kept = [await self._store.get(_SKILLS, key) for key in reversed(keys)]
         return [SkillObject.model_validate_json(one) for one in kept if one is not None]
 
     async def delete(self, skill_id: str) -> None:
-        """Forget a skill with its versions.
+        """Delete a skill and its versions.
 
         Raises:
-            Refused: there is none of that id.
+            Refused: there is no such skill.
         """
         await self.find(skill_id)
         await self._store.take(_SKILLS, self._key(skill_id))
@@ -123,7 +117,7 @@ class SkillStore:
     async def _add_version(
         self, skill_id: str, created: int, number: int, bundle: SkillBundle
     ) -> tuple[SkillObject, SkillVersion]:
-        """The first number from there that is free: another version may come at the same time."""
+        """Store a version under the first free number, since another upload may run concurrently."""
         versions = self._key(skill_id)
         while not await self._store.add(_VERSIONS, f"{versions}:{number}", bundle.packed, seconds=SKILL_SECONDS):
             number += 1

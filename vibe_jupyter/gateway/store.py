@@ -1,8 +1,8 @@
-"""What the gateway remembers between requests, and shares with other workers of the same gateway.
+"""Storage that requests share, also between the workers of one gateway.
 
-Entries are bytes under a kind and a key, each until its time is over. Whoever writes one says whose it is: keys begin
-with the mark of the token (`owner_mark`), so that nobody reads what another token wrote. What stands before a key's
-last colon is its group, and the entries of a group can be listed.
+Entries are bytes with a kind, a key and an expiry time. Keys begin with a hash of the token (`owner_mark`), so that no
+token gives access to entries of another. The part of a key before its last colon is its group; the keys of a group can
+be listed.
 """
 
 import asyncio
@@ -19,12 +19,9 @@ from vibe_jupyter.errors import VibeError
 
 T = TypeVar("T")
 
-_BUSY: Final = 10.0
-"""Seconds to wait while another worker writes."""
-_MARK: Final = 16
-"""Characters of the hash that stands for a token."""
-_SWEEP: Final = 60.0
-"""Seconds between two looks for entries whose time is over."""
+_BUSY: Final = 10.0  # seconds to wait while another worker writes
+_MARK: Final = 16  # characters of a token's hash
+_SWEEP: Final = 60.0  # seconds between deletions of expired entries
 _PRIVATE: Final = 0o600
 _TABLE: Final = """
 create table if not exists entries (
@@ -36,49 +33,49 @@ create index if not exists entries_made on entries (kind, made);
 
 
 class StoreDown(VibeError):
-    """What is kept cannot be read or written now."""
+    """Raised when the store can't be read or written."""
 
 
 class Store(Protocol):
-    """Where it is kept. Every method is atomic among all workers, and raises `StoreDown`."""
+    """Interface of a store. Every method is atomic across workers, and may raise `StoreDown`."""
 
     async def get(self, kind: str, key: str) -> bytes | None:
-        """An entry; None where there is none, or no more."""
+        """Return an entry, or None if it doesn't exist or has expired."""
         ...
 
     async def put(self, kind: str, key: str, value: bytes, *, seconds: float) -> None:
-        """Write an entry, in the place of one that is there; it is gone after so many seconds, the same for a kind."""
+        """Write or replace an entry. All entries of a kind expire after the same number of seconds."""
         ...
 
     async def add(self, kind: str, key: str, value: bytes, *, seconds: float) -> bool:
-        """Write an entry unless there is one; whether it was written."""
+        """Write an entry unless it exists. Returns whether it was written."""
         ...
 
     async def take(self, kind: str, key: str) -> bytes | None:
-        """Get an entry and delete it: of several who take it, one gets it."""
+        """Return and delete an entry. Only one of several concurrent callers gets it."""
         ...
 
     async def keys(self, kind: str, group: str) -> list[str]:
-        """Keys of a group, the one that was written longest ago first."""
+        """Return the keys of a group, least recently written first."""
         ...
 
     async def close(self) -> None:
-        """Give up what is open."""
+        """Release connections and files."""
         ...
 
 
 def owner_mark(token: str) -> str:
-    """What the keys of a token's entries begin with."""
+    """Return the prefix of the keys of a token's entries."""
     return hashlib.sha256(token.encode()).hexdigest()[:_MARK]
 
 
 def group_of(key: str) -> str:
-    """What stands before its last colon."""
+    """Return the part of a key before its last colon."""
     return key.rpartition(":")[0]
 
 
 class SqliteStore:
-    """A file that the workers of one machine share."""
+    """Store in an SQLite file, shared by the workers of one machine."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -115,6 +112,7 @@ class SqliteStore:
     async def keys(self, kind: str, group: str) -> list[str]:
         def keys(now: float) -> list[str]:
             words = "select key from entries where kind = ? and key > ? and key < ? and ends > ? order by made, key"
+            # `;` follows `:` in ASCII, so this is a range scan of keys with the prefix
             found = self._base.execute(words, (kind, f"{group}:", f"{group};", now))
             return [row[0] for row in found if group_of(row[0]) == group]
 
@@ -131,7 +129,7 @@ class SqliteStore:
             raise StoreDown(f"The gateway's store cannot be used: {error}") from error
 
     def _locked(self, work: Callable[[float], T]) -> T:
-        now = time.time()  # other workers have other monotonic clocks
+        now = time.time()  # comparable between workers, unlike a monotonic clock
         with self._lock:
             if now - self._swept > _SWEEP:
                 self._base.execute("delete from entries where ends <= ?", (now,))

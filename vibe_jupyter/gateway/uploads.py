@@ -1,4 +1,4 @@
-"""Forms with files, as they come in."""
+"""Multipart forms with uploaded files."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,24 +10,22 @@ from starlette.exceptions import HTTPException
 
 from vibe_jupyter.gateway.refusals import Refused
 
-MOST_FIELDS: Final = 16
-"""Of a form, beside its files."""
+MOST_FIELDS: Final = 16  # fields of a form, besides its files
 
 
 class Form(NamedTuple):
-    """What was sent in one."""
+    """A parsed form."""
 
-    files: list[UploadFile]
-    """Large ones lie on disk."""
+    files: list[UploadFile]  # large ones are spooled to disk
     fields: dict[str, str]
 
 
 @asynccontextmanager
 async def open_form(request: Request, *, most_files: int) -> AsyncGenerator[Form]:
-    """The form of a request, until it was used.
+    """Parse the form of a request. Its files are closed on exit.
 
     Raises:
-        Refused: it is no form, or has too many parts.
+        Refused: it can't be parsed, or has too many parts.
     """
     try:
         form = await request.form(max_files=most_files, max_fields=MOST_FIELDS)

@@ -1,4 +1,4 @@
-"""The bytes of one answer, and the comments that keep a silent stream alive."""
+"""ASGI output of a response, with keep-alives for silent streams."""
 
 import asyncio
 import time
@@ -10,34 +10,39 @@ from starlette.types import Send
 from vibe_jupyter.gateway.refusals import JSON
 
 _EVENT_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
-_TAIL: Final = 3
-"""Bytes of the longest of them."""
+_TAIL: Final = 3  # length of the longest of `_EVENT_ENDS`
 
 
 class AnswerWire:
-    """One answer: `begin` it once, then `write` until the last."""
+    """HTTP response. Call `begin` once, then `write` until the body is complete."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
+        """
+        Args:
+            send: ASGI `send` of the server.
+            headers: added to every response.
+        """
         self.has_begun = False
-        self.streams = False
-        """Whether it has begun as a stream."""
+        self.streams = False  # True once it has begun as a stream
         self._send = send
+        self._headers = headers or {}
         self._is_over = False
         self._written = time.monotonic()
-        self._tail = b""
-        """The last bytes that were sent."""
+        self._tail = b""  # last bytes that were sent
 
     async def begin(self, status: int, headers: Mapping[str, str], *, stream: bool = False) -> None:
         """Send status and headers."""
         self.has_begun, self.streams = True, stream
-        pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        pairs = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in {**headers, **self._headers}.items()
+        ]
         pairs.append((b"cache-control", b"no-store"))
         if stream:
-            pairs.append((b"x-accel-buffering", b"no"))  # nginx would collect it
+            pairs.append((b"x-accel-buffering", b"no"))  # turns off buffering in nginx
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
-        """Send bytes; returns when the client can take more."""
+        """Send data. Returns when the client can accept more."""
         self._written = time.monotonic()
         self._is_over = self._is_over or not more
         self._tail = (self._tail + data[-_TAIL:])[-_TAIL:]
@@ -45,15 +50,15 @@ class AnswerWire:
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def answer(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """Send a whole answer; it is JSON unless its headers say otherwise."""
+        """Send a complete response, as JSON unless its headers specify another type."""
         await self.begin(status, {"content-type": JSON, **(headers or {}), "content-length": str(len(body))})
         await self.write(body, more=False)
 
     async def keep_alive(self, sign: bytes, seconds: float) -> None:
-        """Send a sign whenever a stream was silent for so long, until cancelled.
+        """Send `sign` whenever a stream has been silent for `seconds`, until cancelled.
 
-        None inside an event: a stream that is passed on as it is may be silent there, as behind a proxy that sends
-        blocks of one size.
+        Nothing is sent inside an event: a forwarded stream may pause there, for example behind a proxy that sends
+        blocks of fixed size.
         """
         while not self._is_over:
             silent = time.monotonic() - self._written

@@ -1,4 +1,4 @@
-"""Folders in which the gateway's own tools work: one for each session, or for a request without one."""
+"""Working folders of the gateway's own tools: one per session, or per request without a session."""
 
 import asyncio
 import contextlib
@@ -18,26 +18,23 @@ from vibe_jupyter.files.file_stamps import FileStamp, stamp_file
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.gateway.store import Store
 
-FOLDER_SECONDS: Final = 24 * 3600.0
-"""A session's folder is kept so long after its latest request."""
-MOST_LOOKED_AT: Final = 10_000
-"""Files of a folder that are looked at to find those that a call made."""
-_SWEEP: Final = 600.0
-"""Seconds between two looks for folders whose time is over."""
+FOLDER_SECONDS: Final = 24 * 3600.0  # seconds to keep a session's folder after its latest request
+MOST_LOOKED_AT: Final = 10_000  # files of a folder that are checked for changes by a call
+_SWEEP: Final = 600.0  # seconds between deletions of expired folders
 _PRIVATE: Final = 0o700
 _LEFT_OUT: Final = "__pycache__"
 _PLACED: Final = "placed-files"
 
 
 class WorkFolder:
-    """One of them. It is made when the run begins."""
+    """A working folder, created when the run starts."""
 
     def __init__(self, path: Path, store: Store, key: str) -> None:
         """
         Args:
-            path: where it is, or will be; absolute, without links.
-            store: remembers what was put into it.
-            key: of the folder there; empty where it goes with the run.
+            path: absolute path without symlinks. It need not exist yet.
+            store: remembers which files were placed in the folder.
+            key: the folder's key in the store, or "" if it is deleted after the run.
         """
         self.path = path
         self._store = store
@@ -45,22 +42,22 @@ class WorkFolder:
 
     @functools.cached_property
     def workspace(self) -> Workspace:
-        """The folder as the project of tools."""
+        """The folder as the tools' workspace."""
         return Workspace(self.path)
 
     async def open(self) -> None:
-        """Have it there."""
+        """Create the folder, or renew its modification time."""
         await asyncio.to_thread(self._make)
 
     async def close(self) -> None:
-        """The run is over."""
+        """Delete the folder at the end of the run, unless it belongs to a session."""
         if not self._key:
             await asyncio.to_thread(shutil.rmtree, self.path, ignore_errors=True)
 
     async def place(self, files: Collection[tuple[str, bytes]]) -> None:
-        """Put a client's files into it, by relative paths that were checked.
+        """Write a client's files into the folder, at validated relative paths.
 
-        One that was put there before stays as the tools have left it: clients send the same files with each request.
+        A file that was placed before keeps the changes made by tools: clients send the same files with each request.
         """
         kept = await self._store.get(_PLACED, self._key) if self._key else None
         known: dict[str, str] = json.loads(kept or b"{}")
@@ -69,17 +66,17 @@ class WorkFolder:
             (name, body) for name, body in files if known.get(name) != marks[name] or not (self.path / name).exists()
         ]
         await asyncio.to_thread(self._write, new)
-        if self._key and new:
+        if self._key:  # also without new files: the record must live as long as the folder
             raw = json.dumps({**known, **marks}).encode()
             await self._store.put(_PLACED, self._key, raw, seconds=FOLDER_SECONDS)
 
     async def delete(self) -> None:
-        """Delete it, with all that is in it."""
+        """Delete the folder, and forget which files were placed in it."""
         await self._store.take(_PLACED, self._key)
         await asyncio.to_thread(shutil.rmtree, self.path, ignore_errors=True)
 
     def stamps(self) -> Mapping[str, FileStamp]:
-        """The files in it by their paths, hidden ones and links left out."""
+        """Return stamps of the files by their paths, without hidden files and symlinks."""
         found: dict[str, FileStamp] = {}
         for folder, folders, names in os.walk(self.path):
             folders[:] = sorted(name for name in folders if not name.startswith(".") and name != _LEFT_OUT)
@@ -96,9 +93,10 @@ class WorkFolder:
         for name, body in files:
             place = self.path / name
             for above in reversed(Path(name).parents):
-                if (self.path / above).is_symlink():  # made by a command; it may lead anywhere
+                if (self.path / above).is_symlink():  # created by a command; it may point outside
                     (self.path / above).unlink()
             place.parent.mkdir(parents=True, exist_ok=True)
+            # Hidden, so that `stamps` skips it; renaming replaces a symlink instead of following it
             new = place.with_name(f".{secrets.token_hex(8)}")
             new.write_bytes(body)
             new.replace(place)
@@ -109,7 +107,7 @@ class WorkFolder:
 
 
 class WorkFolders:
-    """Those of one token."""
+    """Working folders of one token."""
 
     def __init__(self, root: Path, store: Store, owner: str) -> None:
         self._root = root.resolve() / owner
@@ -118,7 +116,7 @@ class WorkFolders:
         self._swept = 0.0
 
     def of(self, session_id: str) -> WorkFolder:
-        """The folder of a session; where the id is empty, one for this request alone."""
+        """Return the folder of a session, or a new one for this request if the ID is empty."""
         name = hashlib.sha256(session_id.encode()).hexdigest() if session_id else f"run-{secrets.token_hex(16)}"
         return WorkFolder(self._root / name, self._store, f"{self._owner}:{name}" if session_id else "")
 
@@ -127,7 +125,7 @@ class WorkFolders:
         await self.of(session_id).delete()
 
     async def sweep(self) -> None:
-        """Delete those whose time is over, now and then."""
+        """Delete expired folders, at most once per `_SWEEP`."""
         if time.monotonic() - self._swept < _SWEEP and self._swept:
             return
         self._swept = time.monotonic()

@@ -1,4 +1,4 @@
-"""The gateway's own tools: shell and Python in a working folder, and what brings files from there."""
+"""The gateway's own tools: shell and Python in a working folder, and delivery of files from there."""
 
 import asyncio
 import base64
@@ -34,16 +34,11 @@ from vibe_jupyter.tools.contract import UNLISTED, StaticToolset, Tool, ToolConte
 from vibe_jupyter.tools.process import ShellCommand, run_command
 from vibe_jupyter.tools.read_file import ReadFileOptions, ReadFileTool
 
-MOST_PICTURES: Final = 4
-"""Pictures that a model gets of one call of `run_code`."""
-MOST_FRAMES: Final = 8
-"""Frames of a moving picture that a client gets."""
-CODE_SECONDS: Final = 300
-"""Of code that names no time of its own."""
-CODE_OUTPUT: Final = 16_000
-"""Bytes kept of each of its streams: head and tail."""
-_FILE_WORDS: Final = 1_000
-"""Characters said of a file beside its beginning."""
+MOST_PICTURES: Final = 4  # images of one `run_code` call for the model
+MOST_FRAMES: Final = 8  # frames of an animation for the client
+CODE_SECONDS: Final = 300  # seconds; default timeout of `run_code`
+CODE_OUTPUT: Final = 16_000  # bytes kept of each output stream: its head and tail
+_FILE_WORDS: Final = 1_000  # characters of a file's description besides its preview
 _FILES_ROOM: Final = MOST_OF_CALL * (MADE_PREVIEW + _FILE_WORDS)
 _CODE_WORDS: Final = 2_000
 _GIF: Final = "image/gif"
@@ -51,7 +46,7 @@ _GIF: Final = "image/gif"
 
 @dataclass(frozen=True)
 class WorkTerms:
-    """What the tools of one request work with."""
+    """Inputs of the tools of one request."""
 
     folder: WorkFolder
     files: RunFiles
@@ -61,7 +56,7 @@ class WorkTerms:
 
 
 def work_tools(terms: WorkTerms) -> StaticToolset:
-    """Those that the settings name."""
+    """Create the tools that the settings enable."""
     names = terms.settings.gateway.tools
     tools: list[Tool[Any]] = []
     if "bash" in names:
@@ -83,7 +78,7 @@ class WorkShellArgs(BashArgs):
 
 
 class WorkShellTool(BashTool):
-    """Runs commands in the working folder, and brings the files that they make."""
+    """Shell tool that runs commands in the working folder and delivers the files they make."""
 
     description = (
         "Run one shell command in the working folder. It has no input. Files that it makes or changes go to the user."
@@ -102,7 +97,7 @@ class WorkShellTool(BashTool):
 
     @property
     def result_limit(self) -> int:
-        """What a command says, and the beginnings of its files."""
+        """Characters of a command's output and of its files' previews."""
         return super().result_limit + _FILES_ROOM
 
     async def run(self, args: BashArgs, context: ToolContext) -> ToolResult:
@@ -134,7 +129,7 @@ class WorkCodeArgs(BaseModel):
 
 
 class WorkCodeTool:
-    """Runs Python in a process of its own."""
+    """Tool that runs Python code in a new process."""
 
     name = "run_code"
     description = (
@@ -185,7 +180,7 @@ class WorkCodeTool:
         return result.model_copy(update={"parts": (*result.parts, *seen.pictures), "details": details})
 
     def _pictures(self, call_id: str) -> "_Seen":
-        """The pictures among the files of a call, as a model can take them."""
+        """Read the images among a call's files: still images for the model, frames of animations for the client."""
         pictures: list[ImagePart] = []
         frames: list[str] = []
         workspace = self._terms.folder.workspace
@@ -197,7 +192,7 @@ class WorkCodeTool:
                     moving = _frames(file.read()) if made.mime_type == _GIF else []
                     file.seek(0)
                     seen = None if moving else read_image(file, made.name)
-            except ToolError:  # it is gone, or too large to be sent
+            except ToolError:  # deleted meanwhile, or too large for the model
                 continue
             frames += moving
             pictures += [] if seen is None else [seen.part]
@@ -206,12 +201,11 @@ class WorkCodeTool:
 
 class _Seen(NamedTuple):
     pictures: Sequence[ImagePart]
-    frames: Sequence[str]
-    """Of moving ones, PNG in base64."""
+    frames: Sequence[str]  # of animations, as PNG in base64
 
 
 def _frames(raw: bytes) -> list[str]:
-    """The frames of a moving picture; none of one that stands still, or where nothing here can read it."""
+    """Return the frames of an animation. Empty for a still image, or without a Pillow that can read it."""
     try:
         pillow: Any = importlib.import_module("PIL.Image")
     except ImportError:
@@ -240,7 +234,7 @@ class SurfaceFilesArgs(PathArguments):
 
 
 class SurfaceFilesTool:
-    """Brings files that were made in earlier calls."""
+    """Tool that delivers files made by earlier calls."""
 
     name = "surface_files"
     description = "Give files from the working folder to the user that were made in earlier calls."

@@ -1,4 +1,7 @@
-"""One worker of several: ``python -m vibe_jupyter.gateway.worker DESCRIPTOR HOST``, as `GatewayWorkers` starts it."""
+"""Worker process of a gateway, started by `GatewayWorkers`.
+
+``python -m vibe_jupyter.gateway.worker DESCRIPTOR HOST``
+"""
 
 import argparse
 import os
@@ -14,14 +17,14 @@ from vibe_jupyter.gateway.server import GatewayServer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve at a socket that listens already, until the input ends."""
+    """Serve on an inherited listening socket until stdin reaches its end."""
     parser = argparse.ArgumentParser()
     parser.add_argument("descriptor", type=int)
     parser.add_argument("host")
     parser.add_argument("--disable-metrics", action="store_true")
     chosen = parser.parse_args(arguments)
     listening = socket.socket(fileno=chosen.descriptor)
-    listening.set_inheritable(False)  # uvloop leaves to the programs that it starts what may be inherited
+    listening.set_inheritable(False)  # child processes started by uvloop get every inheritable descriptor
     try:
         server = GatewayServer(
             Path.cwd(), os.environ, host=chosen.host, port=listening, metrics=not chosen.disable_metrics

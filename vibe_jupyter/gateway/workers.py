@@ -1,7 +1,7 @@
-"""Several processes that answer at one address: `vibe-jupyter serve --workers`.
+"""Several processes that serve one address: `vibe-jupyter serve --workers`.
 
-They share the listening socket, so a connection waits until any of them is free, and the store, so each answers for
-all. A worker that dies takes the answers it was sending with it, and another is started in its place.
+They share the listening socket, so that the next free worker accepts a connection, and the store, so that each can
+answer for all. If a worker dies, its responses in progress are lost and another one is started.
 """
 
 import os
@@ -24,23 +24,18 @@ from vibe_jupyter.gateway.metrics import COUNTS_FOLDER
 from vibe_jupyter.gateway.server import GRACE, LAST_WORDS, STOP_WAIT, TOKEN, GatewayServer
 from vibe_jupyter.import_guard import python_environment
 
-MOST: Final = 64
-"""Workers of one gateway."""
-BACKLOG: Final = 2048
-"""Connections that wait for a worker."""
-EARLY: Final = 5.0
-"""Seconds: a worker that ends sooner has not served."""
-EARLY_ENDS: Final = 3
-"""Of them in a row, after which the gateway ends too."""
-_LOOK: Final = 0.1
-"""Seconds between two looks whether all live."""
+MOST: Final = 64  # workers of one gateway
+BACKLOG: Final = 2048  # connections waiting for a worker
+EARLY: Final = 5.0  # seconds; a worker that exits sooner hasn't served
+EARLY_ENDS: Final = 3  # consecutive early exits after which the gateway stops
+_LOOK: Final = 0.1  # seconds between checks of the workers
 
 
 def check_count(count: int) -> None:
-    """See whether there can be so many workers.
+    """Validate the number of workers.
 
     Raises:
-        ConfigError: there can't.
+        ConfigError: it is out of range, or not supported on this platform.
     """
     if not 1 <= count <= MOST:
         raise ConfigError(f"--workers is {count}; it is a number from 1 to {MOST}.")
@@ -55,15 +50,15 @@ class _Worker:
 
 
 class GatewayWorkers:
-    """The processes of one gateway. This one starts them and ends them, and answers nothing."""
+    """Supervisor of a gateway's worker processes. It serves no requests itself."""
 
     def __init__(self, server: GatewayServer, count: int, environ: Mapping[str, str], *, metrics: bool = True) -> None:
         """
         Args:
-            server: has the port and the token; it must not serve itself.
-            count: how many.
-            environ: their variables.
-            metrics: whether they count requests.
+            server: provides the socket and the token. It must not serve itself.
+            count: number of workers.
+            environ: environment of the workers.
+            metrics: whether the workers count requests.
         """
         self._server = server
         self._count = count
@@ -74,10 +69,10 @@ class GatewayWorkers:
         self._ending = threading.Event()
 
     def serve(self) -> None:
-        """Keep them running until a signal ends them all.
+        """Run the workers until a signal stops them all. Workers that die are replaced.
 
         Raises:
-            ConfigError: they end as soon as they start.
+            ConfigError: workers exit right after their start.
         """
         for one in (SIGINT, SIGTERM):
             signal(one, self._end_soon)
@@ -98,17 +93,17 @@ class GatewayWorkers:
         descriptor = self._server.listening.fileno()
         options = [] if self._metrics else ["--disable-metrics"]
         process = subprocess.Popen(
-            # Without -P a file of the folder, such as json.py, would be imported in the place of a module.
+            # Without -P, a file in the working folder such as json.py would shadow a module.
             [sys.executable, "-P", "-m", "vibe_jupyter.gateway.worker", str(descriptor), self._server.host, *options],
             env=python_environment(self._environ),
-            stdin=subprocess.PIPE,  # closed when it is to end, also where this process is killed
+            stdin=subprocess.PIPE,  # closing it stops the worker; the system does so if this process is killed
             pass_fds=[descriptor],
-            start_new_session=True,  # Ctrl-C is for this process
+            start_new_session=True,  # keep Ctrl-C from the workers: this process stops them
         )
         return _Worker(process, time.monotonic())
 
     def _living(self, worker: _Worker, counts: Path) -> _Worker:
-        """The worker, or another in the place of a dead one."""
+        """Return the worker, or a new one in place of a dead one."""
         code = worker.process.poll()
         if code is None:
             return worker
@@ -121,7 +116,7 @@ class GatewayWorkers:
         return self._start()
 
     def _end(self) -> None:
-        self._server.listening.close()  # or who comes while answers end would wait here for nobody
+        self._server.listening.close()  # else new connections would wait in its backlog and never be accepted
         for one in self._workers:
             assert one.process.stdin is not None
             one.process.stdin.close()

@@ -1,4 +1,4 @@
-"""How an API spells the answer to one request; each of its routes has a writer."""
+"""Interface of the answer writers: each encodes the answer to a request for one client API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,82 +14,75 @@ Object = dict[str, JsonValue]
 
 @dataclass
 class AgenticCall:
-    """A call that was answered here."""
+    """A call that the gateway answered."""
 
-    round: int
-    """From 1."""
+    round: int  # from 1
     name: str
     arguments: str
     call_id: str
     result: str = ""
-    images: list[str] = field(default_factory=list[str])
-    """Base64."""
+    images: list[str] = field(default_factory=list[str])  # base64
     file_ids: list[str] = field(default_factory=list[str])
     outcome: Literal["ok", "error", "denied", "interrupted"] = "interrupted"
+    # The tool's details besides the result; empty if it wasn't run
     details: Object = field(default_factory=dict[str, JsonValue])
-    """What its tool says beside the result; empty where it was not run."""
 
 
 class Ending(NamedTuple):
-    """How an exchange ended."""
+    """Outcome of an exchange."""
 
     reason: FinishReason
-    calls: Sequence[AgenticCall]
-    """What was called here, in order."""
-    session_id: str
-    """Empty where there is none."""
-    files: Sequence[Object] = ()
-    """File objects of the run."""
+    calls: Sequence[AgenticCall]  # those the gateway answered, in order
+    session_id: str  # "" if there is none
+    files: Sequence[Object] = ()  # file objects of the run
 
 
 class WriterTerms(NamedTuple):
-    """What a writer needs to know of its request."""
+    """Properties of a request that its writer needs."""
 
-    session_id: str = ""
-    """Empty where it names none."""
-    tells_events: bool = False
-    """Whether the client knows the named events of the gateway."""
-    reasoning_field: str = ""
-    """The model server's own name for reasoning; empty for the usual ones."""
+    session_id: str = ""  # "" if there is none
+    tells_events: bool = False  # True if the client knows the gateway's named events
+    reasoning_field: str = ""  # the model server's own name for reasoning; "" for the usual ones
+    origin: str = ""  # see `vibe_jupyter.llm.request.Model.origin`
 
 
 class AnswerWriter(Protocol):
-    """One request's answer on the wire. Everything it returns is sent at once; empty bytes send nothing.
+    """Encoder for the answer to one request. All bytes it returns are sent at once; empty bytes send nothing.
 
-    A stream is a Chat Completions stream without a gap (`chunk`, then those of `end`), with what the run does beside
-    it (`event`). A writer for another API translates both.
+    A stream consists of an uninterrupted Chat Completions stream (`chunk`, then the chunks passed to `end`) and of the
+    run's events (`event`). A writer for another API translates both.
     """
 
     @property
     def passes_through(self) -> bool:
-        """Whether an answer of the model server may be passed on as it is: it speaks the same API."""
+        """True if the model server speaks the client's API, so that its answer can be forwarded unmodified."""
         ...
 
     @property
     def keep_alive(self) -> bytes:
-        """What is sent after a silence."""
+        """Data to send after a silence."""
         ...
 
     def chunk(self, chunk: ServerEvent) -> bytes:
-        """The next chunk of the answer."""
+        """Encode the next chunk of the answer."""
         ...
 
     def event(self, event: Event, round_number: int) -> bytes:
-        """What the run does beside it."""
+        """Encode an event of the run."""
         ...
 
     def file(self, made: Object) -> bytes:
-        """A file that was made, as soon as it is there, or that is missing in the end."""
+        """Encode a file object, once the file is produced or finally missing."""
         ...
 
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
-        """The last chunks, and all that follows them."""
+        """Encode the last chunks and the end of the stream."""
         ...
 
     def fail(self, error: Mapping[str, object]) -> bytes:
-        """The stream ends with an error, an object as OpenAI has it."""
+        """Encode an error, given as an object in OpenAI's format, and end the stream."""
         ...
 
     def whole(self, body: Object, ending: Ending) -> Object:
-        """An answer without a stream, made of a whole one in the form of Chat Completions."""
+        """Convert a complete Chat Completions body to the response body."""
         ...

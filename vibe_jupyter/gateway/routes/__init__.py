@@ -1,1 +1,1 @@
-"""The routes, a module for each group."""
+"""HTTP routes of the gateway, one module per group."""

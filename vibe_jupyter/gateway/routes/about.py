@@ -1,4 +1,4 @@
-"""What the gateway says of itself: that it is up, and which models it has."""
+"""Routes for health checks and the list of models."""
 
 from typing import Final
 
@@ -15,35 +15,33 @@ MODELS: Final = "/v1/models"
 
 
 class ListedModel(BaseModel):
-    """A model that a request may name."""
+    """Model that a request can name."""
 
     id: str
     object: str = OBJECT
     created: int = 0
-    owned_by: str
-    """The provider."""
-    status: str
-    """``loaded`` where it can be asked, ``unloaded`` where its key is missing."""
+    owned_by: str  # the provider
+    status: str  # ``loaded``, or ``unloaded`` if its API key is missing
     tools_available: bool
     mcp_tools_count: int
     mcp_servers_connected: int
 
 
 class ModelList(BaseModel):
-    """All of them, the default first."""
+    """List of models, the default first."""
 
     object: str = "list"
     data: list[ListedModel]
 
 
 class Health(BaseModel):
-    """The gateway is up; it says nothing of the model server."""
+    """Status of the gateway itself, not of the model server."""
 
     status: str = "ok"
 
 
 def about_routes(parts: GatewayParts) -> APIRouter:
-    """``/``, ``/health``, ``/v1/models`` and each of these."""
+    """Create the router for ``/``, ``/health`` and ``/v1/models``."""
     router = APIRouter(tags=["about"])
 
     @router.head("/", include_in_schema=False)
@@ -51,20 +49,20 @@ def about_routes(parts: GatewayParts) -> APIRouter:
     @router.get("/", response_model=Health)
     @router.get("/health", response_model=Health)
     async def health() -> Health:  # pyright: ignore[reportUnusedFunction]
-        """Whether the gateway is up. Asks nobody."""
+        """Return the gateway's status, without contacting the model server."""
         return Health()
 
     @router.get(MODELS, response_model=ModelList)
     @router.get(MODELS + "/", include_in_schema=False)
     async def models() -> ModelList:  # pyright: ignore[reportUnusedFunction]
-        """The models that a request may name."""
+        """List the models that a request can name."""
         settings = parts.agents.current().reading.settings
         names = parts.agents.model_names(settings)
         return ModelList(data=[_entry(parts, settings, name) for name in names])
 
     @router.get(MODELS + "/{model_id:path}", response_model=ListedModel)
     async def model(model_id: str) -> ListedModel:  # pyright: ignore[reportUnusedFunction]
-        """One of them, by its name; `default` is the first."""
+        """Return a model by name; `default` is the first."""
         settings = parts.agents.current().reading.settings
         try:
             name = parts.agents.listed_name(model_id, settings)

@@ -8,22 +8,22 @@ from vibe_jupyter.gateway.parts import GatewayParts
 
 
 class ApprovalStatus(BaseModel):
-    """What became of an answer."""
+    """Outcome of an answer."""
 
+    # ``resolved``: the run continues; ``queued``: another worker has the run and takes the answer; ``not_found``:
+    # unknown, answered before, or expired
     status: Status
-    """``resolved``: the call goes on; ``queued``: another worker has the run, and takes it; ``not_found``: unknown,
-    answered before, or too late."""
 
 
 def approval_routes(parts: GatewayParts) -> APIRouter:
-    """Answers to what a run asks."""
+    """Create the router for answers to approvals."""
     router = APIRouter(tags=["approvals"])
 
     @router.post("/v1/agent/approvals/{approval_id}", responses={404: {"model": ApprovalStatus}})
     async def answer_approval(  # pyright: ignore[reportUnusedFunction]
         approval_id: str, answer: ApprovalAnswer, response: Response
     ) -> ApprovalStatus:
-        """Allow or deny what an `agentic_tool_approval_required` event asks."""
+        """Allow or deny the call of an `agentic_tool_approval_required` event."""
         status = await parts.approvals.answer(approval_id, answer)
         response.status_code = 404 if status == "not_found" else 200
         return ApprovalStatus(status=status)

@@ -15,12 +15,12 @@ _BODY: Final[dict[str, Any]] = {
 
 
 def chat_routes(parts: GatewayParts) -> APIRouter:
-    """Chat Completions."""
+    """Create the router for Chat Completions."""
     router = APIRouter(tags=["chat"])
 
     @router.post("/v1/chat/completions", openapi_extra=_BODY)
     async def chat_completions(request: Request) -> GatewayExchange:  # pyright: ignore[reportUnusedFunction]
-        """Ask a model, with the MCP tools of this gateway. Fields that are not listed go to the model server."""
+        """Create a chat completion, with the gateway's MCP tools. Other fields are forwarded to the model server."""
         asked = ChatRequest.parse(await request.body())
         return GatewayExchange(parts, asked, ChatWriter(parts.writer_terms(asked)))
 

@@ -1,4 +1,4 @@
-"""``GET /docs``: the routes of this very build as a page, which loads nothing from elsewhere."""
+"""``GET /docs``: the routes of this build as a page that loads nothing from other hosts."""
 
 import html
 import json
@@ -18,7 +18,7 @@ _STYLE: Final = (
 
 
 def docs_routes(_parts: GatewayParts) -> APIRouter:
-    """The page of the routes."""
+    """Create the router for the page."""
     router = APIRouter(tags=["about"])
 
     @router.get("/docs", include_in_schema=False, response_class=HTMLResponse)
@@ -32,7 +32,7 @@ def docs_routes(_parts: GatewayParts) -> APIRouter:
 
 
 def docs_page(document: dict[str, Any]) -> str:
-    """An OpenAPI document as HTML."""
+    """Render an OpenAPI document as HTML."""
     about = cast("dict[str, str]", document["info"])
     schemas = cast("dict[str, Any]", document.get("components", {})).get("schemas", {})
     parts = [

@@ -1,4 +1,4 @@
-"""``/v1/files``, and their content."""
+"""``/v1/files`` and the content of files."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -27,7 +27,7 @@ _UPLOAD: Final[dict[str, Any]] = {
 
 
 class FileList(BaseModel):
-    """All of them, the newest first."""
+    """List of files, newest first."""
 
     object: str = "list"
     data: list[FileObject]
@@ -35,7 +35,7 @@ class FileList(BaseModel):
 
 
 class DeletedFile(BaseModel):
-    """A file that there is no more."""
+    """Confirmation that a file was deleted."""
 
     id: str
     object: str = "file"
@@ -43,13 +43,13 @@ class DeletedFile(BaseModel):
 
 
 def file_routes(parts: GatewayParts) -> APIRouter:
-    """Files that are given, and read again."""
+    """Create the router for uploading, listing, downloading and deleting files."""
     router = APIRouter(tags=["files"])
     files = parts.files
 
     @router.post(FILES, response_model_exclude_none=True, openapi_extra=_UPLOAD)
     async def upload_file(request: Request) -> FileObject:  # pyright: ignore[reportUnusedFunction]
-        """Give a file, which requests can name by its id for 30 minutes."""
+        """Upload a file. Requests can refer to it by its id for 30 minutes."""
         async with open_form(request, most_files=1) as form:
             if not form.files:
                 raise Refused(422, "file: a file is needed", code="validation_error", param="file")
@@ -59,24 +59,24 @@ def file_routes(parts: GatewayParts) -> APIRouter:
 
     @router.get(FILES, response_model_exclude_none=True)
     async def list_files() -> FileList:  # pyright: ignore[reportUnusedFunction]
-        """What is known of all files."""
+        """List all files."""
         return FileList(data=await files.all())
 
     @router.get(FILES + "/{file_id}", response_model_exclude_none=True)
     async def file_metadata(file_id: str) -> FileObject:  # pyright: ignore[reportUnusedFunction]
-        """What is known of a file."""
+        """Return a file's metadata."""
         return await files.find(file_id)
 
     @router.delete(FILES + "/{file_id}")
     async def delete_file(file_id: str) -> DeletedFile:  # pyright: ignore[reportUnusedFunction]
-        """Forget a file."""
+        """Delete a file."""
         await files.delete(file_id)
         return DeletedFile(id=file_id)
 
     @router.get(FILES + "/{file_id}/content", response_class=Response)
     @router.get("/v1/containers/{container_id}/files/{file_id}/content", response_class=Response)
     async def file_content(file_id: str) -> Response:  # pyright: ignore[reportUnusedFunction]
-        """A file's bytes. They are under both addresses, whatever the container is called."""
+        """Return a file's content. Both addresses work, with any container id."""
         found = await files.find(file_id)
         headers = {
             "content-disposition": f"attachment; filename*=UTF-8''{quote(found.name, safe='')}",

@@ -16,15 +16,18 @@ _BODY: Final[dict[str, Any]] = {
 
 
 def messages_routes(parts: GatewayParts) -> APIRouter:
-    """Anthropic's Messages."""
+    """Create the router for Anthropic's Messages API."""
     router = APIRouter(tags=["messages"])
 
     @router.post("/v1/messages", openapi_extra=_BODY)
     async def messages(request: Request) -> GatewayExchange:  # pyright: ignore[reportUnusedFunction]
-        """Ask a model in the way of Anthropic's Messages, with the MCP tools of this gateway."""
+        """Create a message with Anthropic's Messages API, with the gateway's MCP tools."""
         body = parse_body(await request.body())
         fields = read_fields(MessagesFields, body)
-        asked = ChatRequest.of(chat_body(body, fields))
-        return GatewayExchange(parts, asked, MessagesWriter(fields.model, parts.writer_terms(asked)))
+        fields.check()
+        asked = ChatRequest.of(chat_body(body, fields), left_out=fields.left_out())
+        return GatewayExchange(
+            parts, asked, MessagesWriter(fields.model, parts.writer_terms(asked), fields.tool_names())
+        )
 
     return router

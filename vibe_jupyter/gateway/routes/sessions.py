@@ -16,7 +16,7 @@ SessionId = Annotated[str, Path(pattern=SESSION_ID)]
 
 
 class SessionStatus(BaseModel):
-    """A session is as it was asked for."""
+    """Confirmation that a session was imported or deleted."""
 
     id: str
     object: str = "session"
@@ -24,12 +24,12 @@ class SessionStatus(BaseModel):
 
 
 def session_routes(parts: GatewayParts) -> APIRouter:
-    """Sessions as they are moved from one gateway to another."""
+    """Create the router for exporting, importing and deleting sessions."""
     router = APIRouter(tags=["sessions"])
 
     @router.get(SESSION)
     async def export_session(session_id: SessionId) -> SerializedSession:  # pyright: ignore[reportUnusedFunction]
-        """Export a session: what was done in it that its client does not see."""
+        """Export a session: the tool rounds that its client doesn't see."""
         session = await parts.sessions.export(session_id)
         if session is None:
             raise Refused(404, f"There is no session {session_id}.", code="session_not_found")
@@ -39,14 +39,14 @@ def session_routes(parts: GatewayParts) -> APIRouter:
     async def import_session(  # pyright: ignore[reportUnusedFunction]
         session_id: SessionId, session: SerializedSession
     ) -> SessionStatus:
-        """Import a session, in the place of one with that id. It allows nothing."""
+        """Import a session and replace any with its id. Grants no permissions."""
         await parts.sessions.replace(session_id, session)
         await parts.folders.forget(session_id)
         return SessionStatus(id=session_id)
 
     @router.delete(SESSION)
     async def delete_session(session_id: SessionId) -> SessionStatus:  # pyright: ignore[reportUnusedFunction]
-        """Forget a session, whether or not there is one."""
+        """Delete a session. Succeeds also if there is none."""
         await parts.sessions.delete(session_id)
         await parts.folders.forget(session_id)
         return SessionStatus(id=session_id, deleted=True)

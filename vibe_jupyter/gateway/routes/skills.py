@@ -24,7 +24,7 @@ _UPLOAD: Final[dict[str, Any]] = {
 
 
 class SkillList(BaseModel):
-    """All of them, the one that changed last first."""
+    """List of skills, the most recently changed first."""
 
     object: str = "list"
     data: list[SkillObject]
@@ -32,7 +32,7 @@ class SkillList(BaseModel):
 
 
 class DeletedSkill(BaseModel):
-    """A skill that there is no more."""
+    """Confirmation that a skill was deleted."""
 
     id: str
     object: str = "skill.deleted"
@@ -40,7 +40,7 @@ class DeletedSkill(BaseModel):
 
 
 def skill_routes(parts: GatewayParts) -> APIRouter:
-    """Skills for requests."""
+    """Create the router for uploading, listing and deleting skills."""
     router = APIRouter(tags=["skills"])
     skills = parts.skills
 
@@ -51,23 +51,23 @@ def skill_routes(parts: GatewayParts) -> APIRouter:
 
     @router.get(SKILLS)
     async def list_skills() -> SkillList:  # pyright: ignore[reportUnusedFunction]
-        """What is known of all skills."""
+        """List all skills."""
         return SkillList(data=await skills.all())
 
     @router.get(SKILLS + "/{skill_id}")
     async def skill(skill_id: str) -> SkillObject:  # pyright: ignore[reportUnusedFunction]
-        """What is known of a skill."""
+        """Return a skill's metadata."""
         return await skills.find(skill_id)
 
     @router.delete(SKILLS + "/{skill_id}")
     async def delete_skill(skill_id: str) -> DeletedSkill:  # pyright: ignore[reportUnusedFunction]
-        """Forget a skill with its versions."""
+        """Delete a skill with all its versions."""
         await skills.delete(skill_id)
         return DeletedSkill(id=skill_id)
 
     @router.post(SKILLS + "/{skill_id}/versions", openapi_extra=_UPLOAD)
     async def upload_version(skill_id: str, request: Request) -> SkillVersion:  # pyright: ignore[reportUnusedFunction]
-        """Add a version of a skill, in the form of an upload."""
+        """Upload a new version of a skill."""
         await skills.find(skill_id)
         return await skills.add_version(skill_id, await _bundle(request))
 
