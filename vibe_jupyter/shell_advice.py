@@ -1,7 +1,7 @@
-"""Next steps that a text names for a notebook, as they are taken in a shell.
+"""Translation of advice in messages from notebook commands to shell commands.
 
-Errors and notices are written for the notebook, where most are read. The program translates them where it prints them,
-so that each one is covered, and one that is written tomorrow too.
+Errors and notices are written for the notebook, where most of them are read. The command-line program translates them
+when it prints them, which covers every message, including future ones.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import Final
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
 PROGRAM: Final = "vibe-jupyter"
-ELSEWHERE: Final = "in a notebook"
-"""Said of a command that only a notebook has."""
+ELSEWHERE: Final = "in a notebook"  # appended to commands that exist only in a notebook
+# Shell equivalents of `%vibe` commands.
 SHELL_COMMANDS: Final[Mapping[str, str]] = {
     "setup": f"{PROGRAM} setup",
     "trust": f"{PROGRAM} trust",
@@ -30,11 +30,10 @@ SHELL_COMMANDS: Final[Mapping[str, str]] = {
     },
     "mcp": f"{PROGRAM} mcp list",
 }
-"""What is typed in a shell for the words behind ``%vibe``."""
-_IN_CELLS: Final = ("mcp serve",)
-"""Commands whose texts say already that they belong into a cell."""
+_IN_CELLS: Final = ("mcp serve",)  # commands whose messages already mention that they belong in a cell
+# Replacements for sentences in which more than the command differs.
 _PHRASES: Final[tuple[tuple[str, str], ...]] = (
-    (r"`%vibe mcp log [^`]*` shows more, ", ""),  # a log lives no longer than the process
+    (r"`%vibe mcp log [^`]*` shows more, ", ""),  # logs don't outlive the process
     (r"%vibe stop ends it\. If the kernel acts oddly, restart it", "it ends with this program"),
     (
         r"set it before Jupyter starts, write (.*?), or set it in a cell: import getpass.*",
@@ -45,9 +44,8 @@ _PHRASES: Final[tuple[tuple[str, str], ...]] = (
     (r"%vibe model(?=\.|$)", "--model NAME"),
     (r", where somebody can answer\.", "."),
     (r"a form, or questions: provider", "questions: provider"),
-    (r"(?<=\S) {3,}(?=\S)", "  "),  # columns that were aligned for other commands
+    (r"(?<=\S) {3,}(?=\S)", "  "),  # columns aligned for commands of another width
 )
-"""Sentences that need more than another command."""
 _PHRASE: Final = tuple(
     (lazy_pattern(pattern, re.DOTALL | re.MULTILINE), replacement) for pattern, replacement in _PHRASES
 )
@@ -55,11 +53,11 @@ _COMMAND: Final = lazy_pattern(r"(?<!%)%vibe (?P<words>[a-z]+(?: (?:all|[a-z]+))
 
 
 def in_shell(text: str, folder: Path | None = None) -> str:
-    """The text with each command of `%vibe` as a shell takes it.
+    """Replace each `%vibe` command in a text by its shell equivalent.
 
     Args:
-        text: for a notebook.
-        folder: of the project, where the command line named one.
+        text: A message written for a notebook.
+        folder: The project folder, if the command line names one.
     """
     if "%vibe" not in text:
         return text

@@ -16,6 +16,7 @@ from tests.tiers import further
 
 ROOT = Path(__file__).parents[2]
 WAIT = patient(60)  # seconds
+pytestmark = pytest.mark.timeout(3 * WAIT)  # of at most two runs
 CONFTEST = """
 from tests.attacks import collection
 

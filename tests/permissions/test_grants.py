@@ -85,6 +85,23 @@ def test_a_kept_grant_does_not_count_for_a_call_that_may_not_be_kept(tmp_path: P
     assert grants.covers("bash: pytest -q", keepable=False) == ""
 
 
+def test_a_permission_that_is_given_again_keeps_the_time_since_when_it_holds(tmp_path: Path, project: Path) -> None:
+    grants = kept(tmp_path, project)
+    grants.add(["write_file", "edit_cell"])
+    long_ago = "2001-01-01T00:00:00+00:00"
+    saved = json.loads(grants.path.read_text())
+    saved["allowed"] = dict.fromkeys(saved["allowed"], long_ago)
+    grants.path.write_text(json.dumps(saved))
+
+    grants.add(["edit_cell", "memory"])
+    grants.remove(["write_file"])
+    grants.add(["write_file"])
+
+    since = grants.patterns()
+    assert set(since) == {"write_file", "edit_cell", "memory"}
+    assert [name for name, at in since.items() if at == long_ago] == ["edit_cell"]
+
+
 @pytest.mark.attack("saved files", always=True)
 def test_a_line_is_covered_only_when_each_of_its_commands_is() -> None:
     grants = Grants()

@@ -34,6 +34,10 @@ RUN_PROGRAMS = (
     ("filter", "git diff --stat"),
     ("include", "git status"),
     ("conditional include", "git status"),
+    ("include of a name with a tab", "git status"),
+    ("include of a name that ends in a blank", "git status"),
+    ("include behind empty quotes", "git status"),
+    ("external diff that is only like a switch", "git diff"),
     ("format that runs gpg", "git log -1"),
     ("submodule", "git status"),
     ("link in a bisection", "git status"),
@@ -161,6 +165,16 @@ PLANTS: dict[str, Plant] = {
     "attributes in a folder": nested_attributes,
     "include": both(in_config("[include]\n\tpath = ../evil.gitconfig")),
     "conditional include": in_config('[includeIf "gitdir:/"]\n\tpath = ../evil.gitconfig'),
+    "include of a name with a tab": both(
+        in_config("[include]\n\tpath = a\\tb"), written(".git/a\tb", "[core]\n\tfsmonitor = EVIL\n")
+    ),
+    "include of a name that ends in a blank": both(
+        in_config('[include]\n\tpath = "a "'), written(".git/a ", "[core]\n\tfsmonitor = EVIL\n")
+    ),
+    "include behind empty quotes": both(
+        in_config('[include]\n\tpath = "" a'), written(".git/a", "[core]\n\tfsmonitor = EVIL\n")
+    ),
+    "external diff that is only like a switch": in_config('[diff]\n\texternal = "\\nEVIL"'),
     "pager": in_config("[core]\n\tpager = EVIL"),
     "pager of one command": in_config("[pager]\n\tlog = EVIL"),
     "signatures": in_config("[log]\n\tshowSignature = true\n[gpg]\n\tprogram = EVIL"),
@@ -209,6 +223,13 @@ def test_what_would_start_a_planted_program_asks(fresh_project: Path, name: str,
     (fresh_project / MARKER).unlink(missing_ok=True)
     assert judge_command(command, Workspace(fresh_project)).rule == "repository"
     assert harm(command, fresh_project, guarded=False), "the plant does not work, so the test shows nothing"
+
+
+@pytest.mark.parametrize("setting", ["[include]\n\tpath = ", "[core]\n\thooksPath = "])
+@pytest.mark.parametrize("path", ["~root/a", "~", "%(prefix)/a", ":(optional)a", "a\tb"])
+def test_a_path_that_git_expands_in_its_own_way_asks(fresh_project: Path, setting: str, path: str) -> None:
+    in_config(f"{setting}{path}")(fresh_project)
+    assert judge_command("git status", Workspace(fresh_project)).rule == "repository"
 
 
 @pytest.mark.attack("hostile repositories", always=True)

@@ -45,6 +45,13 @@ class Reader:
         raise NotImplementedError
 
 
+class RenamedReader(Reader):
+    """The same under other names, one of which another tool has too."""
+
+    others = ("former_reader",)
+    unclear = ("unclear_reader",)
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     project = tmp_path / "project"
@@ -260,3 +267,50 @@ def test_a_command_is_tried_unasked_unless_it_names_what_is_asked_about_each_tim
     rules = replace(permissions, **{"explore": True, **changes})
     assert rules.explores(tool, BashArgs(command=command), RunTerms()) is explores
     assert not rules.explores(tool, BashArgs(command=command, background=True), RunTerms())
+
+
+@pytest.mark.requirement("config.guards.outside")
+@pytest.mark.parametrize(
+    ("outside", "is_denied"),
+    [
+        ({}, False),
+        ({"*": True}, True),
+        ({"*": True, "writer": False}, True),
+        ({"*": True, "reader": False}, False),
+        ({"*": True, "former_reader": False}, False),
+        ({"*": False, "reader": True}, True),
+        ({"former_reader": True}, True),
+        ({"reader": False, "former_reader": True}, True),
+        ({"reader": True, "former_reader": False}, True),
+        ({"reader": False, "unclear_reader": True}, True),
+        ({"*": False, "writer": True}, False),
+    ],
+)
+def test_of_what_stands_under_several_names_of_a_tool_the_strictest_counts_for_places_outside(
+    project: Path, outside: dict[str, bool], *, is_denied: bool
+) -> None:
+    permissions = Permissions(Workspace(project), outside=outside)
+    decision = permissions.decide(RenamedReader(), PathArguments(path="../outside.csv"), RunTerms())
+    assert isinstance(decision, Deny if is_denied else Ask)
+    assert isinstance(permissions.decide(RenamedReader(), PathArguments(path="a.csv"), RunTerms()), Allow)
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind"),
+    [
+        ({}, Ask),
+        ({"reader": "always"}, Allow),
+        ({"former_reader": "always"}, Allow),
+        ({"unclear_reader": "always"}, Ask),
+        ({"reader": "ask", "former_reader": "always"}, Ask),
+        ({"reader": "always", "former_reader": "ask"}, Allow),
+        ({"reader": "always", "former_reader": "never"}, Deny),
+        ({"reader": "always", "unclear_reader": "never"}, Deny),
+        ({"writer": "never", "reader": "always"}, Allow),
+    ],
+)
+def test_of_the_levels_under_several_names_of_a_tool_its_own_counts_first_and_never_anywhere(
+    project: Path, levels: dict[str, Level], kind: type
+) -> None:
+    permissions = Permissions(Workspace(project), levels)
+    assert isinstance(permissions.decide(RenamedReader("ask"), PathArguments(path="a.csv"), RunTerms()), kind)

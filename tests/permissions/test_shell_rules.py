@@ -77,6 +77,10 @@ grep -rl hello --include='*.md' . | xargs wc -l
 sed -n '1,20p' README.md
 sed 's/hello/bye/g' README.md | head -n 2
 awk -F, '{sum += $2; n++} END {print sum / n}' 'data/with space.csv'
+awk '{$1 = ""; $0 = $0; print}' README.md
+awk '{t = $1; $1 = $2; $2 = t; print}' README.md
+awk -v OFS=', ' '{$1 = $1; print}' README.md
+awk '{n[$1]++; last[$1] = $0} END {for (k in last) print n[k], last[k]}' README.md
 awk 'NR >= 1 && NR <= 3 {print NR ": " $0}' README.md
 jq -r '.scripts | keys[]' package.json
 rg -n 'def main' -g '*.py'
@@ -211,6 +215,13 @@ awk 'BEGIN{system("touch PWNED")}'
 awk '{while (1) {}}' README.md
 sed 's/./&&&&&&&&&&&&&&&&&&&&/g; s/./&&&&&&&&&&&&&&&&&&&&/g; s/./&&&&&&&&&&&&&&&&&&&&/g' README.md
 awk '{s = s s}' README.md
+awk '{OFS = $0; $1 = $1}' README.md
+awk '{$2 = $0; $1 = $0; $2 = $0; $1 = $0}' README.md
+awk '{$2 = x; $3 = x; x = $0}' README.md
+awk -v OFS=' a b c ' '{$1 = $1; $0 = $0; $1 = $1}' README.md
+awk '{OFS = " a b c "; $1 = $1; $0 = $0; $1 = $1}' README.md
+awk '{for (k in a) {$1 = $1; $0 = $0}; a[NR]}' README.md
+awk '$0 ~ "((a{255}){255}){255}"' README.md
 jq '$ENV' package.json
 printf '%n' 'a[$(touch PWNED)]'
 printf '%1000000000d' 1
@@ -543,6 +554,16 @@ def test_a_secret_in_history_asks_whatever_the_form_of_the_index(tracked_secret:
         assert judge_command(command, workspace).rule == "place", command
     for command in ("git log", "git log -p -- .enc", "git diff --stat main~1 main", "git diff HEAD~1 HEAD -- .enc"):
         assert judge_command(command, workspace).verdict == "allow", command
+
+
+@pytest.mark.attack("shell commands", always=True)
+def test_a_limit_of_commits_counts_only_as_git_reads_it(tracked_secret: Path) -> None:
+    (tracked_secret / ".enc").write_text("four")
+    run_git(tracked_secret, tracked_secret.parent, "-c", "user.name=a", "-c", "user.email=a@x", "commit", "-qam", "4")
+    workspace = Workspace(tracked_secret)
+    assert judge_command("git log -p -n 1", workspace).verdict == "allow"
+    for limits in ("-n 1 --max-count=-1", "-n 1 -n +9", "-1 --max-count=+3", "-1 --skip=+1", "-1 -n 2", "-1 --skip=1"):
+        assert judge_command(f"git log -p {limits}", workspace).rule == "place", limits
 
 
 @pytest.mark.attack("shell commands", always=True)

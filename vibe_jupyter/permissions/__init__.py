@@ -1,1 +1,4 @@
-"""What may run without asking. Start reading at `vibe_jupyter.permissions.decide`."""
+"""Permission checks: decide which calls may run without approval.
+
+Start reading at `vibe_jupyter.permissions.decide`.
+"""

@@ -1,6 +1,6 @@
-"""May this call run? Decided from the tool's level and lists, the user's grants, and what the call touches.
+"""Decide whether a call may run, from the tool's level and lists, the user's grants, and the resources it accesses.
 
-Of a call that asks, also how much a yes to it weighs, and what each part of it does (`weigh_call`).
+For a call that needs approval, also assess its risk and describe each part of it (`weigh_call`).
 """
 
 import json
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.hooks.runner import CommandHooks
 
 _SHOWN = ("url", "read")
+# Why a call needs approval, as shown on the card.
 REASONS = {
     ("code", "execute"): "runs code in this kernel",
     ("command", "execute"): "runs a shell command",
@@ -50,9 +51,7 @@ REASONS = {
     ("tool", "execute"): "runs a tool that is not part of vibe-jupyter",
     ("memory", "write"): "changes what is remembered about this project",
 }
-"""Why a call asks, in the words of the card."""
-RUN_CELL = "run_cells"
-"""The tool whose permission every call needs that runs cells."""
+RUN_CELL = "run_cells"  # the tool whose permission every call that runs cells needs
 _ONLY_READS: Final = (
     'Not run: this agent only reads (safety = "safe"), and {name} may have effects. Nothing can allow it here; say '
     "what should be changed, so that the user can choose another agent for it."
@@ -62,23 +61,21 @@ _NOT_OUTSIDE: Final = (
     "Use paths inside the project."
 )
 _ONLY_IN_SANDBOX: Final = "may only run in the sandbox here, where nothing stays"
+# Accesses that a grant for the whole project may cover. None of them runs code.
 _KEEPABLE: Final = frozenset(
     {("path", "read"), ("path", "write"), ("cell", "write"), ("variable", "read"), ("memory", "write")}
 )
-"""What a grant for a whole project may cover: nothing that runs code."""
 
 
 class ToolNames(NamedTuple):
-    """A name that may mean another tool too gives nothing, and takes all the same."""
+    """Names of a tool in settings. An ambiguous name grants nothing, but restrictions under it apply."""
 
-    own: tuple[str, ...]
-    """What a permission is given to."""
-    all: tuple[str, ...]
-    """What one is taken from."""
+    own: tuple[str, ...]  # names under which permissions are granted
+    all: tuple[str, ...]  # names under which permissions are denied
 
 
 def tool_names(tool: Tool[Any] | str) -> ToolNames:
-    """Its own first."""
+    """Return the names of a tool, its current name first."""
     if isinstance(tool, str):
         return ToolNames((tool,), (tool,))
     own = (tool.name, *(tool.others if isinstance(tool, RenamedTool) else ()))
@@ -86,14 +83,14 @@ def tool_names(tool: Tool[Any] | str) -> ToolNames:
 
 
 def level_under(names: ToolNames, *levels: Mapping[str, Level]) -> Level | None:
-    """The level of the first of these settings that has one; ``never`` counts wherever it stands."""
+    """Return the level in the first of these mappings that defines one. ``never`` in any of them takes precedence."""
     if any(one.get(name) == "never" for one in levels for name in names.all):
         return "never"
     return next((one[name] for one in levels for name in names.own if name in one), None)
 
 
 def argument_texts(args: object) -> tuple[str, ...]:
-    """Each value in the arguments of a server's tool as ``name=value``; nothing for the arguments of another tool."""
+    """Return the arguments of an MCP tool as ``name=value`` texts. Empty for other tools."""
     if not isinstance(args, pydantic.RootModel):
         return ()
     return tuple(_argument_texts(cast("pydantic.RootModel[JsonValue]", args).root, ""))
@@ -109,50 +106,44 @@ def _argument_texts(node: JsonValue, place: str) -> Iterator[str]:
 
 
 class RunTerms(NamedTuple):
-    """What holds for one run only."""
+    """Conditions that affect the decisions of a single run."""
 
-    attended: bool = True
-    """False where nobody can approve: what would ask is denied."""
+    attended: bool = True  # False if nobody can approve: calls that would ask are denied
+    # Checks, at the first question, whether somebody can approve; None if `attended` is final
     presence: Callable[[], Awaitable[bool]] | None = None
-    """Finds out, at the first question, whether anyone can approve; None where `attended` says it."""
-    allowed: frozenset[str] = frozenset()
-    """Tools that run without asking, from ``--yes``."""
+    allowed: frozenset[str] = frozenset()  # tools that run without approval, from ``--yes``
+    # Levels of the agent profile, which take precedence, except over ``never`` in the settings
     levels: Mapping[str, Level] = MappingProxyType({})
-    """A profile's own levels; they win, but for what the settings forbid."""
-    external: bool = False
-    """Whether an external client asks, which no option of a run can allow anything."""
+    external: bool = False  # True for calls of an external client, to which --yes and the like don't apply
+    # ``auto_approve``: skip approvals required by a tool's level. Protected places, deny lists and ``never`` still
+    # apply.
     approve_all: bool = False
-    """``auto_approve``: what would ask because of its level runs; places, deny lists and ``never`` still hold."""
+    # True for an agent with ``safety = "safe"``: nothing with side effects may run, whatever else is allowed
     only_reads: bool = False
-    """Whether nothing with effects may run, whatever else is allowed: of an agent with ``safety = "safe"``."""
+    # Returns why a tool with these names can't be called at this point of the run, whatever else is allowed, or "".
     bars: Callable[[Sequence[str]], str] | None = None
-    """Why a tool that goes by these names cannot be called at this moment of the run, whatever else is allowed; empty
-    where it can."""
 
 
 class _Question(NamedTuple):
-    """What a call needs, before anybody is asked."""
+    """Everything that determines the decision on a call."""
 
     tool: str
     names: ToolNames
     lists: ToolLists
-    levels: Mapping[str, Level]
-    """The tools that must be allowed, with their levels."""
+    levels: Mapping[str, Level]  # tools that must be allowed, with their levels
     resources: Sequence[Resource]
     places: Sequence[Located]
-    texts: Sequence[str]
-    """The arguments of a tool that says no places; none for a tool of ours."""
-    command: ShellVerdict | None
-    """The verdict on its shell command; None if it runs none."""
+    texts: Sequence[str]  # arguments of an MCP tool, which declares no paths; empty for built-in tools
+    command: ShellVerdict | None  # verdict on the shell command, if the call runs one
 
     @property
     def pattern(self) -> str | None:
-        """What a grant would cover; None where only a single approval may be given."""
+        """The pattern that a grant would cover, or None if only a single approval is possible."""
         return self.command.remember_as if self.command is not None else "+".join(self.levels)
 
     @property
     def keepable(self) -> bool:
-        """Whether a grant may outlast the session."""
+        """True if a grant may outlast the session."""
         if self.command is not None and not self.command.keepable:
             return False
         rest = [resource for resource in self.resources if resource.kind != "command"]
@@ -161,27 +152,25 @@ class _Question(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Permissions:
-    """The user's rules: levels and lists from the configuration, and what was granted."""
+    """The user's rules: levels and lists from the settings, and grants."""
 
     workspace: Workspace
+    # Levels from the settings that override the tools' own, by tool name
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
-    """Tool name to level, where the configuration says more than the tool's own."""
+    # Allowlists and denylists from the settings, by tool name
     lists: Mapping[str, ToolLists] = field(default_factory=dict[str, ToolLists])
-    """Tool name to its allowlist and denylist, where the configuration has some."""
     grants: Grants = field(default_factory=Grants)
-    explore: bool = False
-    """Whether calls may be tried, unasked, where they can have no effects."""
+    explore: bool = False  # True if calls may be tried without side effects, without asking
+    # Whether a tool's calls are confined to the project, by tool name; "*" for all others.
     outside: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Tool name to whether its calls may not reach outside the project; "*" for tools that are not named."""
-    hooks: "CommandHooks | None" = None
-    """The user's commands that judge calls before and after they run; None where there are none."""
+    hooks: "CommandHooks | None" = None  # the user's commands that can block or change calls; None for none
 
     def explores(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> bool:
-        """Whether a call that would ask may first be tried where it can have no effects.
+        """Return whether a call that would ask may first be tried without side effects.
 
-        What it tells is what the tools that read would tell: where one of these asks, is denied or limited, it asks. So
-        does a tool for which the settings say ``ask`` in so many words, and a command that names what is asked about
-        each time.
+        Such a call reveals no more than the reading tools would, so it asks if one of these asks, is denied or is
+        restricted. It also asks if the settings explicitly say ``ask`` for the tool, or if a command contains something
+        that needs approval each time.
         """
         if not (isinstance(tool, ExploringTool) and tool.can_explore(args) and self.may_try(tool, terms)):
             return False
@@ -189,7 +178,7 @@ class Permissions:
         return command is None or (command.rule not in ONCE and command.rule != HIGH_RISK)
 
     def may_try(self, tool: Tool[Any], terms: RunTerms) -> bool:
-        """Whether what a call would do may be found out, unasked, where it can have no effects."""
+        """Return whether a call's effect may be predicted by trying it without side effects, without asking."""
         if not self.explore or terms.external:
             return False
         reading = (level_under(tool_names(name), terms.levels, self.levels) for name in READING_TOOLS)
@@ -203,13 +192,13 @@ class Permissions:
     def decide(
         self, tool: Tool[Any], args: BaseModel, terms: RunTerms, places: Mapping[str, Located] | None = None
     ) -> Decision:
-        """Decide one call. Runs nothing and opens none of the files it names.
+        """Decide a call. Runs nothing and opens none of the files it names.
 
         Args:
-            tool: what is called.
-            args: with what.
-            terms: what holds for this run.
-            places: where its paths lead, as the call was prepared; None to resolve them now.
+            tool: the called tool.
+            args: its arguments.
+            terms: conditions of this run.
+            places: locations of its paths from the preparation of the call; None to resolve them now.
         """
         resources = tool.touches(args)
         try:
@@ -221,15 +210,15 @@ class Permissions:
         return self._denied_by_rules(question, terms) or self._answer_question(question, terms)
 
     def grant(self, pattern: str, scope: Scope = "session") -> Scope:
-        """Allow what `Ask.remember_as` named; returns the scope that could be given."""
+        """Grant the pattern in `Ask.remember_as`. Returns the scope that was possible."""
         return self.grants.add(pattern, scope)
 
     def granted(self) -> tuple[str, ...]:
-        """What was granted for this session, sorted."""
+        """Return the grants of this session, sorted."""
         return self.grants.session()
 
     def forget(self) -> None:
-        """Take back every session grant."""
+        """Revoke all grants of this session."""
         self.grants.forget_session()
 
     def _question_of_call(
@@ -245,7 +234,7 @@ class Permissions:
         lists = lists_under(names, self.lists) if self.lists else ToolLists()
         levels: dict[str, Level] = {tool.name: self._call_level(tool, args, names, terms)}
         if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
-            # Who may edit may not yet run.
+            # Permission to edit a cell doesn't include running it.
             levels.setdefault(RUN_CELL, level_under(tool_names(RUN_CELL), terms.levels, self.levels) or asks)
         return _Question(
             tool=tool.name,
@@ -268,7 +257,7 @@ class Permissions:
             return None
         try:
             with without_working_folder():
-                # Its grammars only where they are needed.
+                # The shell grammar is loaded only if needed.
                 from vibe_jupyter.permissions.shell.judge import judge_all  # noqa: PLC0415
         except ImportError as error:
             return ShellVerdict("ask", "grammar", f"it cannot be judged, since {error.name} cannot be loaded: {error}")
@@ -305,7 +294,7 @@ class Permissions:
         return None
 
     def _forbidden_outside(self, question: _Question) -> str | None:
-        """The path outside the project that the settings forbid; an allowlist may name exceptions."""
+        """Return the path outside the project that the settings forbid. An allowlist may contain exceptions."""
         said = [self.outside[name] for name in question.names.all if name in self.outside]
         if not (any(said) if said else self.outside.get("*", False)):
             return None
@@ -316,12 +305,12 @@ class Permissions:
         if not commands:
             return None
         with without_working_folder():
-            from vibe_jupyter.permissions.shell.judge import outside_path  # noqa: PLC0415 - its verdict has loaded it
+            from vibe_jupyter.permissions.shell.judge import outside_path  # noqa: PLC0415 - already loaded for the verdict
 
         return outside_path(commands, self.workspace)
 
     def _is_listed(self, question: _Question) -> bool:
-        """Whether the allowlist names all that is touched: then the level does not count."""
+        """Return whether the allowlist covers everything the call accesses, so that the level doesn't matter."""
         if question.command is not None:
             return question.command.rule == "allowlist"
         return bool(question.lists.allow) and question.lists.allows(question.places, question.texts)
@@ -338,7 +327,10 @@ class Permissions:
         return _ask_decision(_reasons_text(question), question, terms)
 
     def _rule_text(self, name: str, level: Level, question: _Question, terms: RunTerms) -> str:
-        """What allows a tool without asking; empty if nothing does. High risk needs a setting of the user's own."""
+        """Return the rule that allows a tool without approval, or "".
+
+        High risk requires a rule in the user's settings.
+        """
         is_high = question.command is not None and question.command.rule == HIGH_RISK
         if not is_high and not terms.allowed.isdisjoint(question.names.own if name == question.tool else (name,)):
             return "--yes"
@@ -355,7 +347,7 @@ class Permissions:
 
 
 def _once_reason(question: _Question) -> str:
-    """Why a user must agree each time, whatever the levels say; empty if they need not."""
+    """Return why the user must approve each such call, whatever the levels are, or ""."""
     operations = {resource.value: resource.access for resource in question.resources if resource.kind == "path"}
     for place in question.places:
         reason = place_reason(place, "write" if operations[place.given] == "write" else "read")
@@ -393,13 +385,13 @@ def _reasons_text(question: _Question) -> str:
 
 
 def _led_elsewhere(place: Located) -> str:
-    """Where a path leads that goes through links; empty where it is what it says."""
+    """Return the target of a path that contains symlinks, or ""."""
     said = Path(os.path.normpath(place.root / Path(place.given).expanduser()))
     return "" if said == place.path else f"{place.given} is {place.shown}"
 
 
 def _shown_from_outside(resources: Sequence[Resource]) -> str:
-    """Why a cell asks, whatever its level, that makes the page load something as soon as it is shown."""
+    """Return why a cell that loads remote content when displayed needs approval, whatever its level, or ""."""
     others = [resource for resource in resources if (resource.kind, resource.access) != _SHOWN]
     addresses = [resource.value for resource in resources if resource not in others]
     if not addresses or not any(resource.kind == "cell" and resource.access == "write" for resource in others):
@@ -412,20 +404,18 @@ def _resources_text(resources: Iterable[Resource]) -> str:
     return " · ".join(dict.fromkeys(words)) or "has effects"
 
 
-ACTIONS_SHOWN: Final = 3
-"""Effects that the label of a button names."""
+ACTIONS_SHOWN: Final = 3  # effects named on a button
 
 
 class ApprovalRisk(NamedTuple):
-    """What a card says of a call."""
+    """Risk assessment of a call, for its card."""
 
     risk: Risk = "medium"
-    effects: tuple[Effect, ...] = ()
-    """One for each part of a shell command; none for other calls."""
+    effects: tuple[Effect, ...] = ()  # one per part of a shell command; empty for other calls
 
     @property
     def label(self) -> str:
-        """What the button for yes says: of a call that weighs high, what it does."""
+        """Label of the approval button. For high risk it names the effects."""
         actions = list(dict.fromkeys(effect.action for effect in self.effects if effect.risk == "high"))
         if self.risk != "high":
             return ALLOW_ONCE
@@ -437,7 +427,10 @@ class ApprovalRisk(NamedTuple):
 
 
 def weigh_call(resources: Sequence[Resource], places: Mapping[str, Located], workspace: Workspace) -> ApprovalRisk:
-    """What a call that asks weighs. It may count files, which takes up to `MEASURING_SECONDS`: call it on a thread."""
+    """Assess the risk of a call that asks.
+
+    May count files for up to `MEASURING_SECONDS`, so call it on a worker thread.
+    """
     commands = [one.value for one in resources if one.kind == "command"]
     if commands:
         return _weigh_commands(commands, workspace)
@@ -451,7 +444,7 @@ def weigh_call(resources: Sequence[Resource], places: Mapping[str, Located], wor
 def _weigh_commands(commands: Sequence[str], workspace: Workspace) -> ApprovalRisk:
     try:
         with without_working_folder():
-            # Its grammar only where it is needed.
+            # The shell grammar is loaded only if needed.
             from vibe_jupyter.permissions.shell.effects import explain_command, worst_risk  # noqa: PLC0415
     except ImportError:
         return ApprovalRisk()

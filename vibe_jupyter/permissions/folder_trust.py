@@ -1,7 +1,7 @@
-"""Which folders the user trusts, and with what in them: read once, and kept.
+"""Folders that the user trusts, and the content they were trusted with.
 
-Trust is given to a folder as it is: to the content of everything that would be loaded or run. When that has changed it
-is asked for again.
+Trust applies to the current content of everything in a folder that would be loaded or run. When that changes, the user
+is asked again.
 """
 
 import hashlib
@@ -24,23 +24,18 @@ from vibe_jupyter.safe_imports import without_working_folder
 if TYPE_CHECKING:
     from vibe_jupyter.permissions.kept_files import TrustFile
 
+# In the user's folder. `trusted` and `untrusted` are Mistral Vibe's own lists.
 FILE_NAME: Final = "trusted_folders.toml"
-"""In the user's folder; the lists in it are Mistral Vibe's own."""
 
-State = Literal["trusted", "untrusted", "changed", "unknown"]
-"""``changed``: it was decided for another content."""
+State = Literal["trusted", "untrusted", "changed", "unknown"]  # "changed": the decision was made for other content
 
 PROJECT_FOLDER: Final = ".vibe"
-CLAUDE_FOLDER: Final = ".claude"
-"""Claude Code's, of which the hooks are run."""
-SHARED_FOLDER: Final = ".agents"
-"""Where programs of all kinds look for what agents of all kinds may use."""
-LOADED_FILES: Final = (".py", ".md")
-"""Ends of names in folders of tools and skills: tools, and what is said of them."""
-AGENT_FILES: Final = (".toml",)
-"""Ends of names in folders of agents."""
-PROMPT_FILES: Final = (".md",)
-"""Ends of names in folders of prompts."""
+CLAUDE_FOLDER: Final = ".claude"  # Claude Code's folder, whose hooks are run
+SHARED_FOLDER: Final = ".agents"  # folder shared by agents of different vendors
+LOADED_FILES: Final = (".py", ".md")  # suffixes in folders of tools and skills
+AGENT_FILES: Final = (".toml",)  # suffixes in folders of agents
+PROMPT_FILES: Final = (".md",)  # suffixes in folders of prompts
+# Files and folders of a project that are loaded or run, with the suffixes that count.
 LOADED: Final[Mapping[str, tuple[str, ...]]] = {
     f"{PROJECT_FOLDER}/config.toml": (),
     f"{PROJECT_FOLDER}/hooks.toml": (),
@@ -54,48 +49,40 @@ LOADED: Final[Mapping[str, tuple[str, ...]]] = {
     f"{SHARED_FOLDER}/skills": LOADED_FILES,
     f"{PROJECT_FOLDER}/prompts": PROMPT_FILES,
 }
-"""Files and folders of a project of which something is loaded or run, and of which ends."""
-BESIDE: Final = (".mcp.json", "AGENTS.md")
-"""Files beside that folder: what is run, and what the model reads."""
+BESIDE: Final = (".mcp.json", "AGENTS.md")  # other files in the project folder that are run or sent to the model
 MOST_FILES: Final = 500
+# Bytes of all files together; a folder with more can't be checked, and so can't be trusted
 MOST_BYTES: Final = 8 * 1024 * 1024
-"""Of all files together; a folder with more cannot be looked through, and so not be trusted."""
-MOST_ENTRIES: Final = 5_000
-"""Names in all these folders."""
-MOST_NAMED: Final = 100
-"""Paths that its settings name."""
-DEEPEST: Final = 50
-"""Folders in one another."""
+MOST_ENTRIES: Final = 5_000  # directory entries in all these folders
+MOST_NAMED: Final = 100  # paths named by the project's settings
+DEEPEST: Final = 50  # levels of nested folders
+# Suffixes of files that are parsed before they are trusted, which takes longer than reading them
 PARSED: Final[Sequence[str]] = (".toml", ".json")
-"""Ends of names of files that are parsed before anybody trusts them, which takes longer than reading them."""
 _KB: Final = 64
-MOST_PARSED_BYTES: Final = _KB * 1024
-"""Of the settings and agents together, and of the list of servers."""
+MOST_PARSED_BYTES: Final = _KB * 1024  # bytes of settings and agents together; likewise of the list of servers
 
 
 class TrustQuestion(NamedTuple):
-    """What the user is asked before anything of a folder is loaded."""
+    """The question whether to trust a folder, asked before anything in it is loaded."""
 
     folder: Path
-    brings: tuple[str, ...]
-    """A line for each thing it would bring."""
+    brings: tuple[str, ...]  # one line for each thing that would be loaded
     digest: str
-    changed: bool
-    """Whether it was decided before, for another content."""
+    changed: bool  # True if there is a decision for other content
 
 
 class TrustedFolders:
-    """The user's decisions, in a file that other kernels use too."""
+    """The user's decisions, stored in a file shared with other kernels."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE_NAME
 
     def stamp(self) -> FileStamp:
-        """How the file stands now."""
+        """Return the current stamp of the file."""
         return stamp_file(self._path)
 
     def state(self, folder: Path, digest: str) -> State:
-        """What was decided of a folder with this content.
+        """Return the decision about a folder with this content.
 
         Raises:
             ConfigError: the file cannot be read.
@@ -105,11 +92,11 @@ class TrustedFolders:
             return "changed" if kept.knows(name) else "unknown"
         if name in kept.untrusted:
             return "untrusted"
-        # Another program's word for the folder says nothing of what is in it now.
+        # A decision made in another program doesn't cover the folder's current content.
         return "trusted" if name in kept.content else "changed"
 
     def remember(self, folder: Path, digest: str, *, trusted: bool) -> None:
-        """Keep a decision.
+        """Store a decision.
 
         Raises:
             ConfigError: it cannot be written.
@@ -120,7 +107,7 @@ class TrustedFolders:
             kept.content[str(folder)] = digest
 
     def forget(self, folder: Path) -> bool:
-        """Take a decision back, so that it is asked for again; whether there was one.
+        """Delete a decision, so that the user is asked again. Returns whether there was one.
 
         Raises:
             ConfigError: it cannot be written.
@@ -132,7 +119,7 @@ class TrustedFolders:
 
     def _read_file(self) -> "TrustFile":
         with without_working_folder():
-            from vibe_jupyter.permissions.kept_files import TrustFile  # noqa: PLC0415 - many bring nothing to trust
+            from vibe_jupyter.permissions.kept_files import TrustFile  # noqa: PLC0415 - many folders contain nothing to trust
 
         try:
             text = read_plain_file(self._path).decode("utf-8")
@@ -141,7 +128,7 @@ class TrustedFolders:
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
         with without_working_folder():
-            import tomllib  # noqa: PLC0415 - a first prompt may find no such file
+            import tomllib  # noqa: PLC0415 - usually there is no such file at the first prompt
 
         try:
             return TrustFile.model_validate(tomllib.loads(text))
@@ -154,7 +141,7 @@ class TrustedFolders:
     @contextmanager
     def _change_file(self) -> "Generator[TrustFile]":
         with without_working_folder():
-            from vibe_jupyter.files.atomic_write import locked_file, replace_text  # noqa: PLC0415 - few decisions
+            from vibe_jupyter.files.atomic_write import locked_file, replace_text  # noqa: PLC0415 - decisions are rare
 
         try:
             with locked_file(self._path):
@@ -166,16 +153,14 @@ class TrustedFolders:
 
 
 class FolderContents(NamedTuple):
-    """What a folder would have us load."""
+    """Everything in a folder that would be loaded."""
 
-    files: Mapping[str, bytes] = MappingProxyType({})
-    """Content by path below the folder."""
-    problems: tuple[str, ...] = ()
-    """What was passed over, in words."""
+    files: Mapping[str, bytes] = MappingProxyType({})  # content by path relative to the folder
+    problems: tuple[str, ...] = ()  # sentences about what was skipped
 
     @property
     def digest(self) -> str:
-        """Of every path and content."""
+        """Hash of all paths and contents."""
         whole = hashlib.sha256()
         for path, content in sorted(self.files.items()):
             name = path.encode("utf-8", "surrogateescape")
@@ -184,11 +169,11 @@ class FolderContents(NamedTuple):
 
 
 def scan_folder(folder: Path, also: Sequence[str] = ()) -> FolderContents:
-    """Read everything of a folder that would be loaded. Follows no links and waits for no pipes.
+    """Read everything in a folder that would be loaded. Doesn't follow symlinks or block on pipes.
 
     Args:
         folder: the project.
-        also: further files and folders in it, as its own settings name them.
+        also: further files and folders in it that its settings name.
     """
     files: dict[str, bytes] = {}
     problems: list[str] = []
@@ -219,7 +204,7 @@ def scan_folder(folder: Path, also: Sequence[str] = ()) -> FolderContents:
 
 
 def stamp_folder(folder: Path, also: Sequence[str] = ()) -> tuple[list[FileStamp], list[str]]:
-    """How everything stands that `scan_folder` would read, and what it would pass over; opens nothing."""
+    """Stamp everything that `scan_folder` would read and list what it would skip, without opening files."""
     problems: list[str] = []
     places: set[Path] = set()
     named: set[Path] = set()
@@ -231,13 +216,13 @@ def stamp_folder(folder: Path, also: Sequence[str] = ()) -> tuple[list[FileStamp
 def _candidate_files(
     folder: Path, also: Sequence[str], problems: list[str], places: set[Path] | None = None
 ) -> Iterator[Path]:
-    """What would be read.
+    """Yield the files to read.
 
     Args:
-        folder: of the project.
-        also: as `scan_folder`.
-        problems: gets what is passed over.
-        places: gets every path that was looked at for it: as long as they stand as they do, this finds the same.
+        folder: the project's folder.
+        also: as for `scan_folder`.
+        problems: receives what is skipped.
+        places: receives every path that was checked. As long as these are unchanged, so is the result.
     """
     places = set() if places is None else places
     left = _Entries(MOST_ENTRIES)
@@ -267,19 +252,20 @@ def _candidate_files(
 
 
 class _TooMuch(Exception):
-    """A folder holds more than is looked through."""
+    """A folder exceeds a limit."""
 
 
 class _Entries:
-    """The number of names that may still be looked at."""
+    """Remaining number of directory entries that may be visited."""
 
     def __init__(self, left: int) -> None:
         self._left = left
 
     def take(self, count: int) -> None:
-        """
+        """Count visited entries.
+
         Raises:
-            _TooMuch: there are more.
+            _TooMuch: the limit is exceeded.
         """
         self._left -= count
         if self._left < 0:
@@ -326,7 +312,7 @@ def _path_steps(path: Path, folder: Path) -> Iterator[Path]:
 
 
 def _file_content(path: Path, most: int, problems: list[str]) -> bytes | None:
-    """What a regular file holds, a little more than `most` bytes at the most; None for anything else."""
+    """Read a regular file, up to one byte more than `most`. Returns None for anything else."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags)

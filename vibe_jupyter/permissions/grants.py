@@ -1,4 +1,4 @@
-"""What the user allowed for more than one call: until the session ends, or for this project."""
+"""Permissions for more than one call: for the session, or for this project."""
 
 import hashlib
 import json
@@ -19,19 +19,16 @@ if TYPE_CHECKING:
 
 Scope = Literal["session", "project"]
 
+# Tools that run arbitrary code. Grants for them never outlast the session, whatever a file contains.
 NEVER_KEPT: Final = frozenset({"run_code", "run_cells", "run_cell", "verify_notebook", "bash"})
-"""Tools that run any code: no grant for them outlasts the session, whatever a file says."""
 
-FOLDER_NAME: Final = "grants"
-"""Below the user's folder; one file for each project."""
-FILE_LIMIT: Final = 1024 * 1024
-"""Bytes of such a file."""
-_NAME_LENGTH: Final = 32
-"""Characters of the hash that a file is named by."""
+FOLDER_NAME: Final = "grants"  # in the user's folder; one file per project
+FILE_LIMIT: Final = 1024 * 1024  # bytes of such a file
+_NAME_LENGTH: Final = 32  # characters of the hash in a file name
 
 
 class GrantStore:
-    """The patterns of one project. Several kernels may use them at once."""
+    """Stored patterns of one project, shared by several kernels."""
 
     def __init__(self, folder: Path, project: Path) -> None:
         self.project = project
@@ -40,10 +37,10 @@ class GrantStore:
         self._seen: tuple[object, Mapping[str, str]] = (None, {})
 
     def patterns(self) -> Mapping[str, str]:
-        """What is allowed, with the time since when; what another kernel changed counts at once.
+        """Return the allowed patterns with the time of the grant. Changes by other kernels take effect immediately.
 
         Raises:
-            ConfigError: the file is not one of ours.
+            ConfigError: the file is not valid.
         """
         mark = self._file_mark()
         if mark is None:
@@ -53,28 +50,28 @@ class GrantStore:
         return self._seen[1]
 
     def add(self, patterns: Iterable[str]) -> None:
-        """Keep these.
+        """Store patterns.
 
         Raises:
-            ConfigError: the file is not one of ours; it is left as it is.
-            OSError: it could not be written; what it held is untouched.
+            ConfigError: the file is not valid. It is left unchanged.
+            OSError: the file could not be written. It is left unchanged.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._change_file(lambda allowed: {**dict.fromkeys(patterns, now), **allowed})
 
     def remove(self, patterns: Iterable[str]) -> None:
-        """Take these back.
+        """Remove patterns.
 
         Raises:
-            ConfigError: the file is not one of ours; it is left as it is.
-            OSError: it could not be written; what it held is untouched.
+            ConfigError: the file is not valid. It is left unchanged.
+            OSError: the file could not be written. It is left unchanged.
         """
         gone = frozenset(patterns)
         self._change_file(lambda allowed: {pattern: at for pattern, at in allowed.items() if pattern not in gone})
 
     def _change_file(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         with without_working_folder():
-            from vibe_jupyter.files.atomic_write import locked_file, replace_text  # noqa: PLC0415 - few are kept
+            from vibe_jupyter.files.atomic_write import locked_file, replace_text  # noqa: PLC0415 - permanent grants are rare
 
         with locked_file(self.path):
             kept = self._read_file()
@@ -92,7 +89,7 @@ class GrantStore:
 
     def _read_file(self) -> "GrantFile":
         with without_working_folder():
-            from vibe_jupyter.permissions.kept_files import GrantFile  # noqa: PLC0415 - few projects have one
+            from vibe_jupyter.permissions.kept_files import GrantFile  # noqa: PLC0415 - few projects have such a file
 
         try:
             return self._check_file(read_plain_file(self.path, FILE_LIMIT))
@@ -105,7 +102,7 @@ class GrantStore:
 
     def _check_file(self, raw: bytes) -> "GrantFile":
         with without_working_folder():
-            from vibe_jupyter.permissions.kept_files import GrantFile  # noqa: PLC0415 - few projects have one
+            from vibe_jupyter.permissions.kept_files import GrantFile  # noqa: PLC0415 - few projects have such a file
 
         try:
             kept = GrantFile.model_validate_json(raw)
@@ -120,14 +117,20 @@ class GrantStore:
 
 
 class Grants:
-    """Patterns of two scopes. A pattern is a tool's name, or whole shell commands word for word."""
+    """Granted patterns of both scopes.
+
+    A pattern is a tool name, or one or more complete shell commands, matched literally.
+    """
 
     def __init__(self, kept: GrantStore | None = None) -> None:
         self._kept = kept
         self._session: set[str] = set()
 
     def add(self, pattern: str, scope: Scope) -> Scope:
-        """Allow it; returns the scope that could be given. What cannot be kept holds for the session."""
+        """Grant a pattern and return the scope that was possible.
+
+        A pattern that can't be stored is granted for the session.
+        """
         patterns = _pattern_parts(pattern)
         if scope == "project" and self._kept is not None and not NEVER_KEPT.intersection(patterns):
             try:
@@ -139,11 +142,11 @@ class Grants:
         return "session"
 
     def covers(self, pattern: str, *, keepable: bool) -> str:
-        """Which grant covers all of it, in words; empty if none does.
+        """Return which grant covers the whole pattern, as text, or "".
 
         Args:
-            pattern: what `Ask.remember_as` would say of the call.
-            keepable: whether a grant for this call may be kept at all.
+            pattern: the call's `Ask.remember_as`.
+            keepable: whether a project grant may cover this call.
         """
         granted = self._session | self._of_project() if keepable else self._session
         if not granted or not (patterns := _pattern_parts(pattern)) or not granted.issuperset(patterns):
@@ -151,24 +154,24 @@ class Grants:
         return "allowed for this session" if self._session.issuperset(patterns) else "allowed for this project"
 
     def session(self) -> tuple[str, ...]:
-        """What holds until the session ends, sorted."""
+        """Return the session's grants, sorted."""
         return tuple(sorted(self._session))
 
     def forget_session(self) -> None:
-        """Take back what holds for the session."""
+        """Revoke the session's grants."""
         self._session.clear()
 
     def forget_beginning(self, words: str) -> None:
-        """Take back what holds for the session and begins so: these names mean something else now."""
+        """Revoke the session's grants with this prefix, because these names now refer to something else."""
         self._session = {pattern for pattern in self._session if not pattern.startswith(words)}
 
     def numbered(self) -> list[tuple[Scope, str]]:
-        """Scope and pattern of each, in the order in which `revoke` counts them from 1."""
+        """Return scope and pattern of all grants, in the order that `revoke` counts from 1."""
         out: list[tuple[Scope, str]] = [("session", pattern) for pattern in self.session()]
         return out + [("project", pattern) for pattern in sorted(self._of_project())]
 
     def listing(self) -> str:
-        """What is allowed, numbered for `revoke`."""
+        """Return a numbered list of grants for the user."""
         numbered = self.numbered()
         if not numbered:
             return f"Nothing is allowed in advance.{self._project_problem()}"
@@ -184,10 +187,10 @@ class Grants:
         return "\n".join(lines) + self._project_problem()
 
     def revoke(self, words: str) -> str:
-        """Take back what `words` names: numbers of the listing, ``session``, ``project``, ``all``, or a pattern.
+        """Revoke grants: numbers of the listing, ``session``, ``project``, ``all``, or a pattern.
 
         Raises:
-            ConfigError: it names nothing that is allowed, or the kept file cannot be changed.
+            ConfigError: no grant matches, or the file can't be changed.
         """
         numbered = self.numbered()
         chosen = _chosen_grants(words.strip(), numbered)
@@ -238,6 +241,6 @@ def _chosen_grants(words: str, numbered: Sequence[tuple[Scope, str]]) -> list[tu
 
 def _pattern_parts(pattern: str) -> Sequence[str]:
     with without_working_folder():
-        from vibe_jupyter.permissions.shell.patterns import pattern_parts  # noqa: PLC0415 - it comes with the first call
+        from vibe_jupyter.permissions.shell.patterns import pattern_parts  # noqa: PLC0415 - imported with the first call
 
     return pattern_parts(pattern)

@@ -1,4 +1,4 @@
-"""The files in the user's folder that say what is allowed in a project, and which folders are trusted."""
+"""Files in the user's folder with the permissions of a project and with trusted folders."""
 
 import json
 
@@ -8,35 +8,33 @@ from vibe_jupyter.protocol import LazyModel
 
 
 class GrantFile(LazyModel):
-    """What may run unasked in one project."""
+    """Permissions of one project."""
 
     model_config = ConfigDict(extra="forbid")
 
     project: str
-    allowed: dict[str, str] = {}
-    """Pattern to the time it was allowed at."""
+    allowed: dict[str, str] = {}  # pattern to the time of the grant
 
 
 class TrustFile(LazyModel):
-    """Which folders the user trusts."""
+    """Folders that the user trusts or distrusts."""
 
     trusted: list[str] = []
     untrusted: list[str] = []
-    content: dict[str, str] = {}
-    """Folder to the digest of what it held."""
+    content: dict[str, str] = {}  # folder to the digest of its content
 
     def knows(self, name: str) -> bool:
-        """Whether anything was decided of a folder."""
+        """Return whether there is a decision about a folder."""
         return name in self.trusted or name in self.untrusted
 
     def forget(self, name: str) -> None:
-        """Take out what was decided."""
+        """Delete the decision about a folder."""
         self.trusted = [folder for folder in self.trusted if folder != name]
         self.untrusted = [folder for folder in self.untrusted if folder != name]
         self.content.pop(name, None)
 
     def text(self) -> str:
-        """As TOML."""
+        """Serialize to TOML."""
         lists = {"trusted": self.trusted, "untrusted": self.untrusted}
         lines = [f"{key} = [{', '.join(map(_toml_string, folders))}]" for key, folders in lists.items()]
         lines += [
@@ -48,5 +46,5 @@ class TrustFile(LazyModel):
 
 
 def _toml_string(text: str) -> str:
-    """A TOML string: JSON's, but for the one character JSON leaves as it is."""
+    """Format a TOML string. It is like JSON's, except that DEL must be escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

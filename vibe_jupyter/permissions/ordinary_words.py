@@ -1,8 +1,8 @@
-"""Words that are redacted only beside the name that calls them secret, even if they are somebody's password.
+"""Ordinary words, which are redacted only next to a name that marks them as secret, even if they are a password.
 
-`password = "DataFrame"` must not strike out every "DataFrame" of the session: the texts would be unreadable, and the
-gaps in sentences that everybody knows would tell the password. Ordinary are the words of the product, of Python and of
-the interfaces of loaded libraries. Anything else, also another plain word, is redacted wherever it stands.
+`password = "DataFrame"` must not redact every "DataFrame" of the session: texts would become unreadable, and gaps in
+well-known sentences would reveal the password. Ordinary words are those of the product, of Python and of the interfaces
+of loaded libraries. Anything else, including other dictionary words, is redacted everywhere.
 """
 
 import builtins
@@ -18,13 +18,12 @@ from vibe_jupyter.lazy_patterns import lazy_pattern
 _WORD: Final = lazy_pattern(r"[A-Za-z_]+(?:\.[A-Za-z_]+)*")
 _WORDS: Final = lazy_pattern(r"[A-Za-z]{8,}")
 _PRODUCT: Final = Path(__file__).resolve().parents[1]
-_NO_VOCABULARY: Final = frozenset({"__main__", "__mp_main__"})
-"""Modules of the user's own code."""
+_NO_VOCABULARY: Final = frozenset({"__main__", "__mp_main__"})  # modules with the user's own code
 
 
 @lru_cache(maxsize=1024)
 def is_ordinary_word(value: str) -> bool:
-    """Return whether a value is a word of the product, of Python, or of a loaded library's interface."""
+    """Return whether a value consists of words of the product, of Python, or of a loaded library's interface."""
     return _WORD.fullmatch(value) is not None and all(map(_is_ordinary, value.split(".")))
 
 
@@ -39,7 +38,10 @@ def _is_ordinary(word: str) -> bool:
 
 @cache
 def _words_of_product() -> frozenset[str]:
-    """The words of our sources, which hold all that the product says. Takes a third of a second, and few need it."""
+    """Return the words in our sources, which include all of the product's texts.
+
+    Takes a third of a second and is rarely needed.
+    """
     files = (path for kind in ("*.py", "*.md") for path in _PRODUCT.rglob(kind))
     texts = (path.read_text("utf-8", "replace") for path in files if "testing" not in path.parts)
     return frozenset(word for text in texts for word in _WORDS.findall(text))

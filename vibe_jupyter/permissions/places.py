@@ -1,4 +1,4 @@
-"""Which places ask: outside the project, protected names, devices. Opens nothing."""
+"""Locations that need approval: outside the project, protected names, devices. Opens nothing."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -10,16 +10,16 @@ from vibe_jupyter.files.workspace import Located, Workspace
 Operation = Literal["read", "write", "list"]
 OPERATIONS: Final[tuple[Operation, ...]] = ("read", "write", "list")
 _VERBS: Final[dict[Operation, str]] = {"read": "reads", "write": "writes", "list": "lists"}
+# Kinds of files that each operation accepts; a missing file is then "not found" rather than "outside"
 _FITTING: Final[dict[Operation, tuple[Kind, ...]]] = {
     "read": ("regular", "missing"),
     "write": ("regular", "missing"),
     "list": ("directory", "regular", "missing"),
 }
-"""What may stand there; what is missing is then "not found", not "outside"."""
 
 
 class PlaceVerdict(NamedTuple):
-    """What the place alone says; the tool's own level comes on top."""
+    """Verdict on a location alone, to which the tool's level adds."""
 
     verdict: Literal["allow", "ask", "deny"]
     rule: Literal["inside", "outside", "protected", "special", "malformed", "kind"]
@@ -27,7 +27,7 @@ class PlaceVerdict(NamedTuple):
 
 
 def place_reason(located: Located, operation: Operation) -> PlaceVerdict | None:
-    """Why a user must agree to this place; None when it needs nobody."""
+    """Return why the user must approve access to this location, or None."""
     verb = _VERBS[operation]
     access: Access = "write" if operation == "write" else "read"
     if not located.inside:
@@ -40,7 +40,7 @@ def place_reason(located: Located, operation: Operation) -> PlaceVerdict | None:
 
 
 def judge_place(workspace: Workspace, path: str, operation: Operation) -> PlaceVerdict:
-    """Whether the place of a path needs an approval of its own. Opens nothing."""
+    """Return whether the location of a path needs its own approval. Opens nothing."""
     try:
         located = workspace.resolve(path)
     except ToolError as error:

@@ -1,12 +1,12 @@
-"""The redactor: secrets by value, by name and by shape, in texts, in values and in streams of text.
+"""Redact secrets in texts, structured values and streams.
 
-A secret is known by its value (environment, `.env`, variables), by its name (`secret_assignments`) or by its shape
-(`secret_shapes`). It is redacted wherever it stands, also in what approved code printed: the model never needs it.
+A secret is recognized by its value (environment, `.env`, variables), its name (`secret_assignments`) or its shape
+(`secret_shapes`). It is redacted everywhere, including the output of approved code, because the model never needs it.
 
-What runs is never redacted, nor what a card shows: the user must read exactly what they approve. Redacted is what is
-sent, kept, or shown for longer than a card.
+Code that runs and content of approval cards are never redacted, since users must see exactly what they approve.
+Everything else that is sent, stored, or displayed for longer than a card is redacted.
 
-Nearly all pieces of an answer are plain words. Two linear searches say so, and the rules are tried on the rest alone.
+Nearly all chunks of a response are plain words. Two linear searches detect that, and the rules run on the rest only.
 """
 
 import json
@@ -20,7 +20,7 @@ from typing import Final, TypeVar, cast
 from pydantic import BaseModel
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.permissions.known_secrets import SHORTEST, KnownSecrets
+from vibe_jupyter.permissions.known_secrets import SHORTEST, KnownSecrets, secrets_in
 from vibe_jupyter.permissions.secret_assignments import HINTS, assigned
 from vibe_jupyter.permissions.secret_shapes import (
     Span,
@@ -41,46 +41,42 @@ __all__ = ["PLACEHOLDER", "Memory", "Redactor", "holds_secret", "is_secret_name"
 
 V = TypeVar("V", bound=BaseModel)
 E = TypeVar("E")
+# Returns secrets in the user's variables: value to the name that marks it as secret; thread-safe
 Found = Callable[[], Mapping[str, str]]
-"""Looks for secrets in the user's variables: value to the name that calls it secret. Callable from any thread."""
+# Returns variables with values that could not all be examined, with samples of these values; thread-safe
 Partly = Callable[[], Mapping[str, Sequence[str]]]
-"""Names of variables whose values could not all be looked at, with some of those values. Callable from any thread."""
-Allows = Callable[[str], bool]
-"""Whether the settings make an exception for a name or a kind."""
+Allows = Callable[[str], bool]  # returns whether the settings exempt a name or a kind of secret
 
-PLACEHOLDER: Final = lazy_pattern(r"\[redacted: [^\[\]\n]{1,120}\]")
-"""What stands for a secret."""
+PLACEHOLDER: Final = lazy_pattern(r"\[redacted: [^\[\]\n]{1,120}\]")  # text that replaces a secret
 _COLOR: Final = "\x1b["
 _COLORS: Final = lazy_pattern(r"\x1b\[[\d;]{0,20}+m")
-_LONGEST_LEARNED: Final = 500
-"""Characters."""
+_LONGEST_LEARNED: Final = 500  # characters
+# Characters of one text that are redacted. The middle of a longer one is cut out first, because searching it for
+# secrets would take longer than printing it did.
 LONGEST_TEXT: Final = 1_000_000
-"""Characters of one text that are redacted. A longer one is cut in the middle before: to look for secrets in it takes
-longer than to print it did."""
-FOUND_BY_COPY: Final = 20_000
-"""Values that a copy of the kernel may say it found."""
+FOUND_BY_COPY: Final = 20_000  # values that a copy of the kernel may report
+# Characters searched for a line boundary, so that a cut splits no secret and no name from its value
 _AT_CUT: Final = 4_000
-"""Characters in which the border of a line is looked for, so that a cut parts no secret and no name from its value."""
-_PICTURES: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
-"""How PNG, JPEG, GIF and WebP begin in base64."""
-_LINE_OF_KEY: Final = 32
-"""Characters from which a line of a key block is known by itself."""
+_PICTURES: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")  # first characters of PNG, JPEG, GIF and WebP in base64
+_LINE_OF_KEY: Final = 32  # minimum length of a line of a key block that is recognized on its own
 _LINES_OF_KEY: Final = 100
+# Fields that contain no text: ids, hashes, pictures.
 _OPAQUE: Final = frozenset(
     {"data", "signature", "digest", "made_from", "type", "role", "media_type", "output_type"}
     | {"id", "call_id", "approval_id", "question_id", "file_id", "run_id"}
 )
-"""Fields that hold no text: ids, hashes, pictures."""
+_OF_ANSWER: Final = _OPAQUE | {"origin"}  # the same for a response, which identifies its model by a hash
+_NONE: Final = frozenset[str]()
+_FOREIGN: Final = frozenset({"display", "details"})  # fields whose content others name: libraries, tools, servers
+# Fields next to an output that the product or the model wrote
 _OWN: Final = frozenset({"name", "headline", "outcome", "status", "kind", "host", "text/x-python", "code"})
-"""Fields beside an output that the product or the model wrote."""
-_TEXTLESS: Final = frozenset({bool, int, float, type(None)})
-"""Types of values in which no text is."""
+_TEXTLESS: Final = frozenset({bool, int, float, type(None)})  # types of values without text
 
-HELD_LIMIT: Final = 8_000
-"""Characters held back at most; what is longer is redacted as far as it came."""
+HELD_LIMIT: Final = 8_000  # maximum number of characters held back; a longer text is redacted as far as it is known
 
 _WORDS: Final = "|".join(sorted({*HINTS, "basic", "login", "machine", "curl", "mysql"}))
 _HINT: Final = lazy_pattern(f"(?i){_WORDS}")
+# A name, and possibly the beginning of its value, at the end of a text.
 _OPEN: Final = lazy_pattern(
     rf"""(?i)(?<![\w.-])(?:-{{0,2}}[\w.-]{{0,64}}(?:{_WORDS})[\w.-]{{0,40}}["'\])\\]{{0,6}}[ \t]{{0,16}}"""
     r"""(?:(?:=>|[:=,!]{1,3})[ \t]{0,16}(?:[A-Za-z]\w{0,30}[ \t]{1,4})?"""
@@ -88,32 +84,32 @@ _OPEN: Final = lazy_pattern(
     r"""|(?:bearer|basic|password|passwd|by|--[\w-]{2,40}"""
     r"""|(?:password|passphrase|token|key|secret)[ \t]{1,4}(?:is|was))[ \t]{1,4}["']?[^\s"']{0,4000}["']?)\Z"""
 )
-"""A name and a value that may go on."""
 _TO_LINE_END: Final = lazy_pattern(
     r"(?i)(?:cookie|authorization|curl|mysql\w*|redis-cli|sshpass|machine|login)\b[^\n]{0,4000}\Z"
 )
 _BEGUN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _ENDED: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+# A word or number with punctuation, as people write it. A random secret doesn't end like this, though it may begin so.
 _PLAIN: Final = lazy_pattern(r"[^\w\s]{0,200}(?:[^\W\d_]?[^\W\d_A-Z]{0,24}|\d{1,6}(?:[.,:]\d{1,6})?)[^\w\s]{0,4}")
-"""A word or number as people write it, with its punctuation: a random secret does not end here, though it may begin."""
+# Hints that count only as a separate part of a name, as in `user_sid` but not `inside`
 _SHORT_HINTS: Final = frozenset({"dsn", "hmac", "otp", "pat", "psk", "pw", "salt", "sas", "sid", "sig"})
-"""Of the hints, those that name a secret only as a part of their own: `user_sid`, and not `inside`."""
+# What rules look for, in lower case: names, commands, and prefixes of values that are all lower case.
 _RULE_WORDS: Final = (
     *(word for word in HINTS if word not in _SHORT_HINTS),
     *("basic", "curl", "http", "machine", "mysql", "redis", "slack.com", "fernet", "://", ":*:", "$y$", "\x1b"),
 )
-"""In small letters, what rules look for: names, commands, and the beginnings of values that are all small letters."""
 _ANY_WORD: Final = lazy_pattern(any_of((*_RULE_WORDS, *_SHORT_HINTS)))
 _RULE_WORD: Final = lazy_pattern(any_of(_RULE_WORDS))
 _PART: Final = lazy_pattern(
     "|".join(f"(?:(?<![a-z]){hint[0]}|{hint[0].upper()})(?i:{hint[1:]})(?![a-z])" for hint in sorted(_SHORT_HINTS))
 )
+# At least as long as the shortest secret that is recognized by shape, with a digit or capital, and not an ordinary
+# word.
 _TOKEN: Final = lazy_pattern(r"(?<!\S)(?![^\w\s]{0,8}[A-Z]?[a-z]+[^\w\s]{0,8}(?!\S))(?=\S{11})\S*?[^\W_a-zß-öø-ÿ]")
-"""As long as the shortest secret that its shape gives away, with a digit or capital, and no word as people write it."""
 
 
 def placeholder(kind: str, length: int) -> str:
-    """What stands in the place of a secret; nothing in it needs an escape in JSON."""
+    """Return the replacement for a secret. It contains nothing that JSON would escape."""
     kind = re.sub(r"[^\w .@/-]", "", kind)[:60] or "secret"
     return f"[redacted: {kind}, {length:,} character{'s' * (length != 1)}]"
 
@@ -123,7 +119,7 @@ def _nothing(_name: str) -> bool:
 
 
 class Redactor:
-    """Replaces secrets in texts and events. Callable from any thread."""
+    """Replaces secrets in texts and events. Thread-safe."""
 
     def __init__(
         self,
@@ -134,14 +130,14 @@ class Redactor:
         allows: Allows = _nothing,
         memory: Memory | None = None,
     ) -> None:
-        """One that knows some values already.
+        """Create a redactor.
 
         Args:
-            known: value to the name of the variable that holds it.
-            found: looks for more of them in the user's variables.
-            partly: names of variables whose values could not all be looked at, with some of those values.
-            allows: whether the settings make an exception for a name or a kind.
-            memory: of the redactor before; None for a new one.
+            known: values to redact, with the name of the variable that contains each.
+            found: returns secrets in the user's variables.
+            partly: returns variables with values that could not all be examined, with samples.
+            allows: returns whether the settings exempt a name or a kind of secret.
+            memory: memory of the previous redactor; None for a new one.
         """
         self.memory = memory or Memory()
         self._found = found
@@ -160,15 +156,15 @@ class Redactor:
         allows: Allows = _nothing,
         memory: Memory | None = None,
     ) -> "Redactor":
-        """One that knows the secrets of an environment.
+        """Create a redactor that knows the secrets of an environment.
 
         Args:
-            environ: variables and their values.
-            key_variables: those that hold keys whatever they are called.
-            found: looks for more of them in the user's variables.
-            partly: names of variables whose values could not all be looked at, with some of those values.
-            allows: whether the settings make an exception for a name or a kind.
-            memory: of the redactor before; None for a new one.
+            environ: environment variables.
+            key_variables: variables that contain keys, whatever their names.
+            found: returns secrets in the user's variables.
+            partly: returns variables with values that could not all be examined, with samples.
+            allows: returns whether the settings exempt a name or a kind of secret.
+            memory: memory of the previous redactor; None for a new one.
         """
         known = {environ[name].strip(): name for name in key_variables if environ.get(name)}
         for name, value in environ.items():
@@ -180,49 +176,49 @@ class Redactor:
 
     @property
     def secrets(self) -> Mapping[str, str]:
-        """The values known from the start, as they may be spelled, and what they are called."""
-        return self._known.names()
+        """Labels of the initially known values, by spelling."""
+        return self._known.spellings
 
     def __call__(self, text: str, *, look: bool = True) -> str:
-        """The text without secrets.
+        """Redact a text.
 
         Args:
-            text: of any length.
-            look: whether to look for new secrets in the user's variables before; that takes milliseconds.
+            text: text of any length.
+            look: whether to scan the user's variables for new secrets first, which takes milliseconds.
         """
         if look:
             self.look()
         return self._redacted(text)
 
     def look(self) -> None:
-        """Look for new secrets in the user's variables; takes milliseconds."""
+        """Scan the user's variables for new secrets. Takes milliseconds."""
         self.memory.mirror(self._found())
         self.memory.partly.note(self._partly())
 
     @property
     def withholds(self) -> Extent:
-        """How much of an output is withheld since not all secrets that may stand in it are known."""
+        """Extent to which outputs are withheld because some secrets are unknown."""
         return self.memory.partly.extent(self._allows)
 
     def news(self) -> list[str]:
-        """Return what the user has not been told yet of sources that are partly known."""
+        """Return messages about partly known sources that the user hasn't seen yet."""
         return self.memory.partly.news(self._allows)
 
     def may_know(self, text: str) -> bool:
-        """Whether a known value stands in a text, or begins in it and may go on after it."""
+        """Return whether a text contains a known value, or ends with the possible beginning of one."""
         return any(one.may_stand_in(text) for one in self._indexes())
 
     def _indexes(self) -> tuple[KnownSecrets, ...]:
         return (self._known, self.memory.bound, self.memory.learned)
 
     def before_known(self, text: str, cut: int) -> int:
-        """The last place up to `cut` at which a text can be cut without parting a known value."""
+        """Return the last position up to `cut` that doesn't split a known value."""
         while (place := min(one.before(text, cut) for one in self._indexes())) < cut:
             cut = place
         return cut
 
     def event(self, event: E) -> E:
-        """The same for an event that may be a mere delta, which is redacted where it is streamed."""
+        """Redact an event. Text deltas are left unchanged, because their stream is redacted instead."""
         if isinstance(event, ToolFinished | ToolProgress):
             return cast("E", self.output(event))
         if isinstance(event, MessageAdded) and isinstance(event.message, ToolMessage):
@@ -230,21 +226,21 @@ class Redactor:
         return cast("E", self.value(event)) if isinstance(event, BaseModel) else event
 
     def value(self, value: V) -> V:
-        """The same for every text of a message or an event; the very value where there is nothing to redact.
+        """Redact every text in a message or event. Returns the same object if there is nothing to redact.
 
-        The user's variables are not looked through for it: whoever ran code or read variables calls `look` before.
+        Doesn't scan the user's variables. Whoever ran code or read variables has called `look` before.
         """
         return self._value(value, _Texts(self, self._redacted))
 
     def output(self, value: V) -> V:
-        """The same for what code, commands and tools put out, in which any value of the user's may stand."""
+        """Redact the output of code, commands and tools, which may contain any value of the user's variables."""
         texts = _Texts(self, self._redacted)
         if self.withholds is not Extent.NOTHING:
             texts = _Texts(self, self.output_text, own=texts)
         return self._value(value, texts)
 
     def output_text(self, text: str) -> str:
-        """The text of an output without secrets, and without all that may be one of a source that is partly known."""
+        """Redact the text of an output, and withhold what may be a secret of a partly known source."""
         extent = self.withholds
         return withheld(text if extent is Extent.ALL else self._redacted(text), extent)
 
@@ -269,14 +265,19 @@ class Redactor:
             if not self._allows(span.kind) and not (span.name and self._allows(span.name)):
                 self._learn(text[span.start : span.end], span)
                 named.append(span)
-        named += [*self._known.spans(text), *self.memory.learned.spans(text)]
-        for span in self.memory.bound.spans(text):
+        for index in (self._known, self.memory.learned):
+            if index.spellings:
+                named += index.spans(text)
+        for span in self.memory.bound.spans(text) if self.memory.bound.spellings else ():
             if not self._allows(span.name):
                 named.append(span._replace(kind=kind_of(span.name)))
         return named
 
     def _colored(self, text: str) -> str:
-        """The same where codes of colours stand between a name and its value: they are looked through."""
+        """Redact a text with ANSI color codes, which may separate a name from its value.
+
+        They are skipped in matching.
+        """
         places = [at for begin, end in _between(text) for at in range(begin, end)]
         bare = "".join(text[begin:end] for begin, end in _between(text))
         spans = [
@@ -287,7 +288,7 @@ class Redactor:
         return _replaced(text, spans, self.memory.caught) if spans else text
 
     def _learn(self, value: str, span: Span) -> None:
-        """Remember what a text named, so that it is known where nothing names it."""
+        """Remember a value that a name in a text marked as secret, to recognize it without the name."""
         if span.kind == "private key":
             lines = [line.strip() for line in re.split(r"\\n|\n", value) if len(line.strip()) >= _LINE_OF_KEY]
             for line in lines[:_LINES_OF_KEY]:
@@ -297,7 +298,7 @@ class Redactor:
             self.memory.learn(value, span.kind)
 
     def field(self, key: str, text: str, redact: Callable[[str], str]) -> str:
-        """The text of a field without secrets: all of it is one where its name says so."""
+        """Redact the text of a field, or replace all of it if the field's name marks it as secret."""
         said = strength(key)
         if said is not Strength.NONE and fits(said, text) and not self._allows(key) and not PLACEHOLDER.search(text):
             kind = kind_of(key)
@@ -308,7 +309,7 @@ class Redactor:
 
 
 def _shortened(text: str, redactor: Redactor) -> str:
-    """The beginning and the end of a text, cut at the borders of lines and never within a known value."""
+    """Cut out the middle of a text at line boundaries, without splitting known values."""
     half = LONGEST_TEXT // 2
     head = _cut(redactor, text[: half + _AT_CUT], half)
     begin = len(text) - half
@@ -334,53 +335,76 @@ def _replaced(text: str, spans: list[Span], caught: Counter[str]) -> str:
 
 
 class _Texts:
-    """Redacts the texts of a dumped message or event, each by the name of its field."""
+    """Redacts the texts of a dumped message or event, taking field names into account."""
 
     def __init__(self, redactor: Redactor, redact: Callable[[str], str], own: "_Texts | None" = None) -> None:
         self._redactor = redactor
         self._redact = redact
-        self._own = own or self
-        """For the fields beside an output."""
+        self._own = own or self  # used for fields next to an output
 
-    def mapped(self, value: object, key: str = "") -> object:
+    def mapped(self, value: object, key: str = "", *, foreign: bool = False) -> object:
+        """Redact a value. In `foreign` data, such as arguments, the names of fields are not the product's."""
         match value:
             case str():
-                return value if key in _OPAQUE else self._field(key, value)
+                return self._field(key, value, foreign=foreign)
             case list():
-                return [self.mapped(item, key) for item in cast("list[object]", value)]
+                return [self.mapped(item, key, foreign=foreign) for item in cast("list[object]", value)]
             case tuple():
-                return tuple([self.mapped(item, key) for item in cast("tuple[object, ...]", value)])
+                return tuple([self.mapped(item, key, foreign=foreign) for item in cast("tuple[object, ...]", value)])
             case dict():
                 table = cast("dict[object, object]", value)
-                mapped = {
+                opaque = _NONE if foreign else _OF_ANSWER if table.get("role") == "assistant" else _OPAQUE
+                has_fields = opaque is _OF_ANSWER or (table.get("type") == "tool_call" and not foreign)
+                beside = table.get("beside") if has_fields else None
+                mapped: dict[object, object] = {
                     name: item
-                    if type(item) in _TEXTLESS or (type(item) is str and name in _OPAQUE)
-                    else (self._own if name in _OWN else self).mapped(item, str(name))
+                    if type(item) in _TEXTLESS or (type(item) is str and name in opaque)
+                    else (self._own if name in _OWN else self)._field(str(name), item, foreign=foreign)
+                    if type(item) is str
+                    else (self._own if name in _OWN else self).mapped(
+                        item, str(name), foreign=foreign or name in _FOREIGN
+                    )
                     for name, item in table.items()
+                    if beside is None or name != "beside"
                 }
+                if foreign:
+                    mapped = {self._foreign_name(name): item for name, item in mapped.items()}
+                if beside is not None:
+                    mapped["beside"] = beside
+                if beside:
+                    from vibe_jupyter.permissions.server_fields import redact_fields  # noqa: PLC0415 - few have any
+
+                    mapped["beside"] = redact_fields(beside, self._redact, self._redactor.may_know)
                 is_told_of = table.get("type") == "reasoning" or "columns" in table
                 return self._repaired(table, mapped) if is_told_of else mapped
             case _:
                 return value
 
-    def _field(self, key: str, text: str) -> str:
-        if key in _OPAQUE or (key.startswith("image/") and text.startswith(_PICTURES)):
+    def _field(self, key: str, text: str, *, foreign: bool = False) -> str:
+        if key.startswith("image/") and text.startswith(_PICTURES):
             return text
+        if key in _OPAQUE:
+            return self._redact(text) if foreign and self._redactor.may_know(text) else text
         if key == "arguments" and text.lstrip()[:1] == "{":
             return self._json(text)
+        if strength(key) is Strength.NONE:  # nearly all of them
+            return self._redact(text)
         return self._redactor.field(key, text, self._redact)
 
+    def _foreign_name(self, name: object) -> object:
+        return self._redact(name) if isinstance(name, str) and self._redactor.may_know(name) else name
+
     def _json(self, text: str) -> str:
-        """JSON stays JSON: its texts are redacted one by one."""
+        """Redact the strings in JSON individually, so that it stays valid."""
         try:
             parsed: object = json.loads(text)
         except (ValueError, RecursionError):
             return self._redact(text)
-        mapped = self.mapped(parsed)
+        mapped = self.mapped(parsed, foreign=True)
         return text if mapped == parsed else json.dumps(mapped, ensure_ascii=False)
 
     def _repaired(self, before: dict[object, object], after: dict[object, object]) -> dict[object, object]:
-        """What one field says of another: a seal holds for its text alone, a label for its column."""
+        """Fix dependent fields: drop the signature of changed reasoning, and redact table cells by column label."""
         if before.get("type") == "reasoning" and before.get("text") != after.get("text"):
             after["signature"] = None
         columns, rows = after.get("columns"), after.get("rows")
@@ -395,7 +419,7 @@ class _Texts:
         cells = cast("list[object]", row)
         if len(cells) != len(labels):
             return cells
-        named = str(cells[0]) if labels[0] == "column" else ""  # a row for each column of a frame
+        named = str(cells[0]) if labels[0] == "column" else ""  # a table with one row for each column of a data frame
         return [
             self._field(named if named and at else label, cell) if isinstance(cell, str) else cell
             for at, (label, cell) in enumerate(zip(labels, cells, strict=True))
@@ -403,7 +427,7 @@ class _Texts:
 
 
 class _ByValue(Redactor):
-    """Knows values alone: what names and shapes tell is left to the redactor of the session, which learns from it."""
+    """Redacts known values only. Names and shapes are left to the session's redactor, which learns from them."""
 
     def _spans(self, text: str) -> list[Span]:
         return [span._replace(kind=kind_of(span.name)) for span in self.memory.bound.spans(text)]
@@ -413,12 +437,12 @@ class _ByValue(Redactor):
 
 
 def redacted_report(report: V, found: Mapping[str, str], partly: Mapping[str, Sequence[str]]) -> V:
-    """Return the report of a copy without the secrets that it found itself, which nobody remembers.
+    """Redact a report of a kernel copy, using secrets that the copy itself found, without remembering them.
 
     Args:
-        report: may hold anything, since code in the copy can forge it.
-        found: value to the name that calls it secret, as the copy says.
-        partly: names of which the copy could not look at all values, with some of those values.
+        report: arbitrary content, since code in the copy can forge it.
+        found: value to the name that marks it as secret, as reported by the copy.
+        partly: names whose values the copy could not all examine, with samples.
     """
     own = {value: name for value, name in islice(found.items(), FOUND_BY_COPY) if holds_secret(name, value)}
     redactor = _ByValue(found=lambda: own, partly=lambda: partly)
@@ -428,20 +452,8 @@ def redacted_report(report: V, found: Mapping[str, str], partly: Mapping[str, Se
     return redactor.output(report)
 
 
-def secrets_in(name: str, value: str) -> Iterator[str]:
-    """The secrets in a variable of this name: its value, or a password in it."""
-    said = strength(name)
-    if "://" in value:
-        spans = [span for span in shaped(value) if span.kind in ("URL password", "key in a URL")]
-        yield from (value[span.start : span.end] for span in spans if span.end - span.start >= SHORTEST)
-        if not spans or said is Strength.NONE:
-            return
-    if len(value) >= SHORTEST and said is not Strength.NONE and fits(max(said, Strength.STRONG), value):
-        yield value
-
-
 def _between(text: str) -> Iterator[tuple[int, int]]:
-    """What stands between the codes of colours."""
+    """Yield the spans between ANSI color codes."""
     place = 0
     for found in _COLORS.finditer(text):
         yield place, found.start()
@@ -450,7 +462,7 @@ def _between(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_distinct(value: str) -> bool:
-    """Whether nothing else reads so by chance."""
+    """Return whether a value is distinctive enough not to occur by chance."""
     if not SHORTEST <= len(value) <= _LONGEST_LEARNED or "\n" in value:
         return False
     kinds = sum(any(map(test, value)) for test in (str.isdigit, str.isalpha)) + any(not c.isalnum() for c in value)
@@ -458,7 +470,7 @@ def _is_distinct(value: str) -> bool:
 
 
 def _outside(spans: Iterable[Span], taken: list[tuple[int, int]], text: str) -> Iterator[Span]:
-    """The spans, but for what stands in the place of a secret already."""
+    """Yield the spans without the parts that placeholders cover."""
     for span in spans:
         inside = [(start, end) for start, end in taken if start < span.end and end > span.start]
         if not inside:
@@ -472,7 +484,7 @@ def _outside(spans: Iterable[Span], taken: list[tuple[int, int]], text: str) -> 
 
 
 def _united(spans: Iterable[Span]) -> Iterator[Span]:
-    """Spans in order, those that overlap as one, called as the longest of them."""
+    """Merge overlapping spans, in order, with the kind of the longest."""
     current: Span | None = None
     longest = 0
     for span in sorted(spans, key=lambda one: (one.start, -one.end)):
@@ -490,7 +502,10 @@ def _united(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def may_hold_secret(text: str) -> bool:
-    """Whether the rules of `Redactor` can find anything in a text, but for values it knows. Cheap, and seldom wrong."""
+    """Return whether the rules of `Redactor` may match in a text, apart from known values.
+
+    Cheap, with few false positives.
+    """
     lower = text.lower()
     if _ANY_WORD.search(lower) is not None and (_RULE_WORD.search(lower) is not None or _PART.search(text) is not None):
         return True
@@ -498,25 +513,26 @@ def may_hold_secret(text: str) -> bool:
 
 
 class RedactedStream:
-    """One stream of text. Not for several threads at a time.
+    """Redacts one stream of text. Not thread-safe.
 
-    The user's variables are not looked through for it: call `Redactor.look` before a piece where they may have changed.
+    Doesn't scan the user's variables. Call `Redactor.look` before a chunk if they may have changed.
     """
 
     def __init__(self, redactor: Redactor, *, of_output: bool = False) -> None:
-        """
+        """Create a stream.
+
         Args:
-            redactor: knows the secrets.
-            of_output: whether code or a tool puts the text out, in which any value of the user's may stand.
+            redactor: redacts the text.
+            of_output: whether the text is output of code or a tool, which may contain any value of the user's
+                variables.
         """
         self._redactor = redactor
         self._of_output = of_output
         self._held = ""
-        self._early = 0
-        """Characters at the beginning of what is held that were shown already."""
+        self._early = 0  # leading characters of the held text that were already emitted
 
     def feed(self, piece: str) -> str:
-        """What may be shown once this piece has come; may be empty."""
+        """Add a chunk and return the text that can be emitted now, possibly ""."""
         self._held = held = self._held + piece
         withholds = self._of_output and self._redactor.withholds is not Extent.NOTHING
         if not withholds and not may_hold_secret(held) and not self._redactor.may_know(held):
@@ -525,11 +541,11 @@ class RedactedStream:
         return (self._take(cut) if cut else "") + ("" if withholds else self._plain_word())
 
     def end(self) -> str:
-        """The rest: nothing more comes."""
+        """End the stream and return the remaining text."""
         return self._take(len(self._held)) if self._held else ""
 
     def _pass_on(self, held: str) -> str:
-        """All of a text without secrets but for its last word, which may be the beginning of one or of its name."""
+        """Emit a text without secrets, but buffer its last word, which may begin a secret or the name of one."""
         cut = _after_blank(held)
         self._held, early = held[cut:], self._early
         end = len(held) if _PLAIN.fullmatch(self._held) is not None else max(cut, early)
@@ -537,18 +553,18 @@ class RedactedStream:
         return held[early:end]
 
     def _take(self, cut: int) -> str:
-        """Redact what is held up to there, less what was shown of it already."""
+        """Redact the buffered text up to `cut` and return what hasn't been emitted yet."""
         ready, self._held = self._held[:cut], self._held[cut:]
         shown, self._early = ready[: self._early], max(0, self._early - cut)
         if self._of_output and self._redactor.withholds is Extent.ALL:
             return ""
         text = self._redactor.output_text(ready) if self._of_output else self._redactor(ready, look=False)
-        return text[len(commonprefix([shown, text])) :]  # noqa: RUF071 - of characters, as it is wanted here
+        return text[len(commonprefix([shown, text])) :]  # noqa: RUF071 - compares characters, as intended
 
     def _plain_word(self) -> str:
-        """The last word, if it is a plain one: a model that pauses after it must not leave it unseen.
+        """Emit the last word early if it is plain, so that it is visible while the model pauses after it.
 
-        It stays held, so that what follows is still judged together with it.
+        It stays in the buffer, to be examined together with the text that follows.
         """
         word = self._held
         if len(word) <= self._early or _PLAIN.fullmatch(word) is None:
@@ -559,7 +575,7 @@ class RedactedStream:
         return word[shown:]
 
     def _safe(self) -> int:
-        """Up to where no secret can have begun that has not ended."""
+        """Return the position before which every secret that began has also ended."""
         held = self._held
         if len(held) > HELD_LIMIT:
             return len(held)
@@ -578,5 +594,5 @@ class RedactedStream:
 
 
 def _after_blank(text: str) -> int:
-    """Where the last word begins."""
+    """Return the start of the last word."""
     return max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), text.rfind("\r")) + 1

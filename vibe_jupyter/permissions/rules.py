@@ -1,4 +1,4 @@
-"""What a tool's lists say of what its calls touch. It imports little: `vibe-jupyter permission` uses it."""
+"""Allowlists and denylists of tools. Imports little, because `vibe-jupyter permission` uses it."""
 
 import fnmatch
 import os
@@ -14,18 +14,16 @@ if TYPE_CHECKING:
 
 
 class ToolLists(NamedTuple):
-    """``[tools.NAME]``: globs on paths for file tools, on arguments for tools of MCP servers, and words a command
-    begins with for ``bash``."""
+    """Lists in ``[tools.NAME]``: path globs for file tools, argument globs for MCP tools, command prefixes for
+    ``bash``."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    deny_standalone: tuple[str, ...] = ()
-    """``bash`` only: commands that are denied where they stand without arguments."""
-    ask: tuple[str, ...] = ()
-    """Globs on paths that are asked about each time."""
+    deny_standalone: tuple[str, ...] = ()  # ``bash`` only: commands that are denied if they have no arguments
+    ask: tuple[str, ...] = ()  # path globs that need approval each time
 
     def for_shell(self) -> "ShellLists":
-        """With the denied commands that everybody has."""
+        """Return the lists with the commands that are denied by default added."""
         with without_working_folder():
             from vibe_jupyter.permissions.shell.patterns import (  # noqa: PLC0415 - it comes with the first command
                 DEFAULT_DENYLIST,
@@ -38,17 +36,17 @@ class ToolLists(NamedTuple):
         )
 
     def denying(self, places: Sequence[Located], texts: Sequence[str] = ()) -> str | None:
-        """The pattern that denies one of these places or texts; None if none does."""
+        """Return the pattern that denies one of these locations or texts, or None."""
         by_place = (glob for glob in self.deny for place in places if _matches_glob(place, glob))
         by_text = (glob for glob in self.deny for text in texts if fnmatch.fnmatchcase(text, glob))
         return next(by_place, None) or next(by_text, None)
 
     def asking(self, places: Sequence[Located]) -> str | None:
-        """Return the pattern for which one of these places is asked about each time; None if there is none."""
+        """Return the pattern by which one of these locations needs approval each time, or None."""
         return next((glob for glob in self.ask for place in places if _matches_glob(place, glob)), None)
 
     def allows(self, places: Sequence[Located], texts: Sequence[str] = ()) -> bool:
-        """Whether every one of these places and texts is on the allowlist."""
+        """Return whether the allowlist covers all of these locations and texts."""
         return (
             bool(places or texts)
             and all(any(_matches_glob(place, glob) for glob in self.allow) for place in places)
@@ -57,7 +55,7 @@ class ToolLists(NamedTuple):
 
 
 def lists_under(names: "ToolNames", lists: Mapping[str, ToolLists]) -> ToolLists:
-    """All that stands under the names of one tool."""
+    """Merge the lists under all names of a tool."""
     found = [lists[name] for name in names.all if name in lists]
     return ToolLists(
         tuple(glob for name in names.own if name in lists for glob in lists[name].allow),

@@ -1,4 +1,4 @@
-"""Secrets that a text names: ``password = "…"``, ``"api_key": "…"``, ``TOKEN=…``, ``Cookie: …``, columns of tables."""
+"""Find secrets by name: ``password = "…"``, ``"api_key": "…"``, ``TOKEN=…``, ``Cookie: …``, columns of tables."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,14 +8,11 @@ from typing import Final
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.secret_shapes import SHORTEST, Span, Strength, fits, kind_of, looks_random, strength
 
-_LONGEST_VALUE: Final = 8_000
-"""Characters of one value."""
-_LONGEST_LINE: Final = 2_000
-"""Characters of a line of settings."""
-_LONGEST_MARGIN: Final = 60
-"""Characters before a setting: the name of a file, a number, the sign of a difference."""
-_LONGEST_LIST: Final = 4_000
-"""Characters of a list whose items are looked at."""
+_LONGEST_VALUE: Final = 8_000  # characters of one value
+_LONGEST_LINE: Final = 2_000  # characters of a line in a settings file
+_LONGEST_MARGIN: Final = 60  # characters before a setting: a file name, a line number, a diff marker
+_LONGEST_LIST: Final = 4_000  # characters of a list whose items are examined
+# Every name that `strength` recognizes contains one of these.
 HINTS: Final = (
     *("pass", "pwd", "pw", "secret", "token", "key", "auth", "cred", "cookie", "session", "jwt", "bearer", "dsn"),
     *(
@@ -36,7 +33,6 @@ HINTS: Final = (
         "login",
     ),
 )
-"""Every name that `strength` knows has one of these in it."""
 _NAME: Final = r"[^\W\d][\w.-]{0,63}+"
 _NAMED: Final = lazy_pattern(
     rf"""(?<![\w.-])-{{0,2}}+(?P<name>{_NAME})(?P<close>["'\])\\]{{0,6}}+)[ \t]{{0,16}}+"""
@@ -48,20 +44,20 @@ _TAG: Final = lazy_pattern(rf"""<(?P<name>{_NAME})(?:\s[^<>]{{0,200}}+)?>(?P<val
 _PAIR: Final = lazy_pattern(
     rf"""(?i)\b(?:key|name)\s{{0,4}}=\s{{0,4}}["'](?P<name>{_NAME})["']\s{{1,8}}value\s{{0,4}}=\s{{0,4}}(?=["'])"""
 )
+# ``- name: DB_PASSWORD`` followed by ``value: …``, in YAML and JSON.
 _ENTRY: Final = lazy_pattern(
     rf"""["']?\b(?:key|name|Key|Name)["']?\s{{0,4}}[:=]\s{{0,4}}["']?(?P<name>{_NAME})["']?\s{{0,4}},?\s{{0,40}}"""
     r"""["']?\b[vV]alue["']?\s{0,4}[:=][ \t]{0,4}"""
 )
-"""``- name: DB_PASSWORD`` and below it ``value: …``, in YAML and JSON."""
 _ENTRY_TURNED: Final = lazy_pattern(
     r"""["'][vV]alue["']\s{0,4}:\s{0,4}["'](?P<value>[^"'\n]{4,2000}+)["']\s{0,4},\s{0,40}"""
     rf"""["'](?:key|name|Key|Name)["']\s{{0,4}}:\s{{0,4}}["'](?P<name>{_NAME})["']"""
 )
+# A value on the next line, in YAML.
 _BLOCK: Final = lazy_pattern(
     rf"""(?<![\w.-])(?P<name>{_NAME})["']?[ \t]{{0,8}}:[ \t]{{0,8}}(?P<sign>[|>][+-]?)?[ \t]{{0,8}}\r?\n"""
     r"""(?=[ \t]{1,40}["']?(?P<value>[^\s"'][^\n"']{3,2000}+))"""
 )
-"""A value on the next line, in YAML."""
 _COMMAND: Final = lazy_pattern(
     rf"""(?:env|setx|setenv|(?:configure|config|secret|secrets)[ ]set)[ ]{{1,4}}(?P<name>{_NAME})[ ]{{1,4}}"""
     r"""(?:--body[ =]|-b[ ]|--value[ =])?(?=[^\s=-])"""
@@ -70,33 +66,32 @@ _SETS: Final = ("env ", "setx ", " set ")
 _TERRAFORM: Final = lazy_pattern(
     rf"""variable\s{{1,4}}"(?P<name>{_NAME})"\s{{0,4}}\{{[^{{}}]{{0,200}}?default\s{{0,8}}=\s{{0,8}}(?=")"""
 )
+# Text before the password in a pair of user and password.
 _SECOND: Final = lazy_pattern(
     r"""(?:\bauth\s{0,4}=\s{0,4}|(?:Basic|Digest|Proxy)Auth|\blogin)\(\s{0,16}[^,()\n]{1,100}+,\s{0,16}(?=[rb]?["'])"""
 )
-"""Before the password in a pair of a user and a password."""
 _PROSE: Final = lazy_pattern(
     r"""(?i)\b(?P<name>password|passphrase|passwd|token|api[ _-]?key|secret key|access key|secret)\b"""
     r"""(?P<is>[ \t]{1,4}(?:is|was)\b)?[ \t:]{1,4}["'`]?(?P<value>[^\s"'`<>()\[\]{}]{6,200}+)"""
 )
 _PROSE_NAMES: Final = ("pass", "token", "api", "secret", "access")
+# Text before a string in an expression that may provide the value.
 _DEFAULT: Final = lazy_pattern(
     r"""(?:Secret(?:Str|Bytes)\(|\bdefault[ ]?=[ ]?|[ ]or[ ]|[ ]else[ ]|(?:getenv|environ\.get)\([^()\n]{1,80}+,[ ]?)"""
     r"""(?=[rb]?["'])"""
 )
-"""Before a text in an expression that the value may come from."""
 _DEFAULTS: Final = ("Secret", "default", " or ", " else ", "getenv")
-_FAR: Final = 200
-"""Characters from a name in which such an expression is looked for."""
+_FAR: Final = 200  # characters after a name that are searched for such an expression
 _TUPLE: Final = lazy_pattern(
     r"""(?m)^[ \t]{0,40}+(?P<names>\w{1,64}+(?:[ ]?,[ ]?\w{1,64}+){1,8}+)[ ]?=[ ]?\(?"""
     r"""(?P<values>["'][^"'\n]{0,500}+["'](?:[ ]?,[ ]?["'][^"'\n]{0,500}+["']){1,8}+)"""
 )
 _SECTION: Final = lazy_pattern(r"(?m)^\[[\w.-]{0,60}?(?P<name>[A-Za-z_-]{3,40}+)\][ \t]*+\n")
 _SETTING: Final = lazy_pattern(r"""[ \t]*+[\w."-]{1,80}+[ \t]*+=[ \t]*+["']?(?P<value>[^\s"']{8,2000}+)""")
+# A row of a table in columns, starting with its label, as pandas prints a single record.
 _LABELLED: Final = lazy_pattern(
     rf"(?m)^[ \t]{{0,40}}+(?P<name>{_NAME})(?:[ ]{{2,200}}+|\t)(?P<value>\S[^\n]{{7,2000}}+)"
 )
-"""A row of a table of blanks whose label stands first, as pandas prints one record."""
 _DTYPE: Final = lazy_pattern(r"(?:u?int|float|complex|datetime|timedelta|string|str|category|period|interval)\d*.*")
 _SERIES: Final = lazy_pattern(r"(?m)^Name: (?P<name>[^\n,]{1,64}+), (?:Length: \d+, )?dtype: (?:object|str)")
 _POLARS_SERIES: Final = lazy_pattern(r"Series: '(?P<name>[^'\n]{1,64}+)' \[str\]\n(?=\[)")
@@ -104,12 +99,12 @@ _ROWS_OF_SERIES: Final = 200
 _MOST_COLUMNS: Final = 500
 _MARKUP: Final = lazy_pattern(r"<(?P<tag>tr|th|td|/table)\b[^<>]{0,300}+>(?P<value>[^<>]{0,2000}+)")
 _HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
+# Text between a name and its value: a type, as in our variable listings, or an annotation.
 _TYPE: Final = lazy_pattern(
     r"(?:[A-Za-z_][\w.\[\]|, ]{0,60}+=[ \t]{0,4}+(?=[\"'rRbBfFuU])|(?:str|bytes|bytearray|string|SecretStr|int|object"
     r"|list of [\d,]+ items?|tuple of [\d,]+ items?"
     r"|set of [\d,]+ items?)[ \t]{1,4}+)"
 )
-"""Between a name and its value: a class as our lines of variables have it, or an annotation."""
 _QUOTED: Final = lazy_pattern(r"""[rRbBfFuU]{0,2}+(?P<quote>\"\"\"|'''|\\{0,3}+["'`])""")
 _BARE: Final = lazy_pattern(r"""[^\s"'`,;&<>()\[\]{}|\\]{1,8000}+""")
 _CALL: Final = lazy_pattern(r"[A-Za-z_][\w.]*+[(\[]")
@@ -121,17 +116,14 @@ _HEADER_REST: Final = lazy_pattern(r"""[^\r\n"'`]{1,8000}+""")
 _DELIMITERS: Final = ("\t", "|", "│", "┆", ";", ",")
 _LABEL: Final = lazy_pattern(r"[^\W\d][\w .-]{0,63}")
 _WORD: Final = lazy_pattern(r"\S+")
-_RULES: Final = " -+=:|─┼╪═╞╡├┤│┆┴└┘"
-"""What lines of a table are made of that hold no cells."""
-_Cells = Callable[[str], "list[Span] | None"]
-"""The secret cells of one line; None where the table is over."""
+_RULES: Final = " -+=:|─┼╪═╞╡├┤│┆┴└┘"  # characters of table borders
+_Cells = Callable[[str], "list[Span] | None"]  # returns the secret cells of a line; None at the end of the table
 _LEFT_OUT: Final = lazy_pattern(r"\[… [\d,]+ characters[^\n]{0,40} left out …\]")
-_LABELS: Final = 2
-"""Fields from which a line can be the head of a table."""
+_LABELS: Final = 2  # minimum number of fields in a table header
 
 
 def assigned(text: str) -> Iterator[Span]:
-    """The values in a text that a name in it calls secret, in no order; they may overlap."""
+    """Yield values in a text that a name marks as secret, in any order. They may overlap."""
     lower = text.lower()
     if not any(map(lower.__contains__, HINTS)):
         return
@@ -147,13 +139,13 @@ def assigned(text: str) -> Iterator[Span]:
 
 
 def _name_of(text: str, found: re.Match[str]) -> str:
-    """The name, without the letter of an escape before it: ``\\nX-Api-Key``."""
+    r"""Return the name without the letter of a preceding escape, as in ``\nX-Api-Key``."""
     name = found["name"]
     return name[1:] if name[0] in "nrt" and text[found.start("name") - 1 : found.start("name")] == "\\" else name
 
 
 def _written_otherwise(text: str) -> Iterator[Span]:
-    """``--password …``, ``PASSWORD '…'``, ``key="password" value="…"`` and ``<password>…</password>``."""
+    """Find ``--password …``, ``PASSWORD '…'``, ``key="password" value="…"`` and ``<password>…</password>``."""
     for literal, pattern in ((" --", _OPTION), ("value", _PAIR), (" '", _SQL), (' "', _SQL)):
         if literal not in text:
             continue
@@ -174,7 +166,7 @@ def _written_otherwise(text: str) -> Iterator[Span]:
 
 
 def _entries(text: str) -> Iterator[Span]:
-    """An entry of a list that has the name in one field and the value in another."""
+    """Find entries with the name in one field and the value in another."""
     lower = text.lower()
     if "value" in lower and ("name" in lower or "key" in lower):
         for found in _ENTRY.finditer(text):
@@ -187,7 +179,7 @@ def _entries(text: str) -> Iterator[Span]:
 
 
 def _commands(text: str) -> Iterator[Span]:
-    """Names and values as arguments of commands and calls."""
+    """Find names and values in arguments of commands and calls."""
     for literals, pattern, bare in ((_SETS, _COMMAND, True), (("variable",), _TERRAFORM, False)):
         for found in pattern.finditer(text) if any(map(text.__contains__, literals)) else ():
             for start, end in _value_at(text, found.end(), bare=bare):
@@ -199,7 +191,7 @@ def _commands(text: str) -> Iterator[Span]:
 
 
 def _said(text: str) -> Iterator[Span]:
-    """``The password is …`` in a sentence; a value on the line below its name."""
+    """Find ``The password is …`` in prose, and values on the line below their name."""
     lower = text.lower()
     for found in _PROSE.finditer(text) if any(map(lower.__contains__, _PROSE_NAMES)) else ():
         start = found.start("value")
@@ -213,7 +205,7 @@ def _said(text: str) -> Iterator[Span]:
 
 
 def _unpacked(text: str) -> Iterator[Span]:
-    """Assignments of several names at once."""
+    """Find assignments to several names at once."""
     for found in _TUPLE.finditer(text) if "," in text and "=" in text else ():
         names = [name.strip() for name in found["names"].split(",")]
         values = [item.span("item") for item in _ITEMS.finditer(text, *found.span("values"))]
@@ -223,7 +215,7 @@ def _unpacked(text: str) -> Iterator[Span]:
 
 
 def _sections(text: str) -> Iterator[Span]:
-    """Settings in a section that is called secret."""
+    """Find settings in a section whose name marks it as secret."""
     for found in _SECTION.finditer(text):
         if strength(found["name"]) is not Strength.NONE:
             place = found.end()
@@ -237,7 +229,7 @@ def _sections(text: str) -> Iterator[Span]:
 
 
 def _labelled(text: str) -> Iterator[Span]:
-    """Rows of a table of blanks, by their label."""
+    """Find rows of a table that are labeled with a secret name."""
     for found in _LABELLED.finditer(text):
         said = strength(found["name"])
         for word in _WORD.finditer(text, *found.span("value")) if said is not Strength.NONE else ():
@@ -248,7 +240,7 @@ def _labelled(text: str) -> Iterator[Span]:
 
 
 def _defaults(text: str, at: int, name: str, said: Strength) -> Iterator[Span]:
-    """Texts in the expression that a name gets its value from: ``os.getenv("X") or "…"``, ``SecretStr("…")``."""
+    """Find strings in the expression that is assigned to a name: ``os.getenv("X") or "…"``, ``SecretStr("…")``."""
     end = text.find("\n", at, at + _FAR)
     end = end if end >= 0 else min(len(text), at + _FAR)
     if any(text.find(literal, at, end) >= 0 for literal in _DEFAULTS):
@@ -278,7 +270,7 @@ def _values(text: str, found: re.Match[str], said: Strength) -> Iterator[Span]:
 
 
 def _bare(text: str, at: int, found: re.Match[str], said: Strength) -> Iterator[Span]:
-    """A value without quotes, as in an environment file, an address, a message; no name or call of a program."""
+    """Find an unquoted value, as in environment files, URLs and messages. Identifiers and calls in code don't count."""
     value = _BARE.match(text, at)
     if value is None:
         return
@@ -291,14 +283,14 @@ def _bare(text: str, at: int, found: re.Match[str], said: Strength) -> Iterator[
     touches = text[at - 1] == "="
     is_setting = _begins_line(text, found.start()) and found["close"] in ("", '"', "'")
     if _IDENTIFIER.fullmatch(word) and not (is_setting and rest == value[0] and (sep == ":" or touches)):
-        return  # ``password=password,``: a name of the program
+        return  # ``password=password,``: an identifier in code
     if said is Strength.PASSWORD and is_setting and sep == "=" and touches and " #" not in rest:
-        word = rest  # all of the line: a password may hold what ends a value elsewhere
+        word = rest  # the whole line, since a password may contain characters that would otherwise end the value
     yield from _span(text, at, at + len(word), name, said)
 
 
 def _begins_line(text: str, at: int) -> bool:
-    """Whether a setting begins here, in a file or in a listing of one."""
+    """Return whether a setting begins here, in a file or in a listing of one."""
     first = max(0, at - _LONGEST_MARGIN)
     line_start = text.rfind("\n", first, at) + 1
     if line_start == 0 and first > 0:
@@ -307,7 +299,7 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _items(text: str, at: int, name: str, said: Strength) -> Iterator[Span]:
-    """The texts in a list, or in the next levels of a table."""
+    """Find strings in a list, or values in nested mappings."""
     closing = {"[": "]", "(": ")", "{": "}"}[text[at]]
     end = text.find(closing, at, at + _LONGEST_LIST)
     stop = end if end >= 0 else min(len(text), at + _LONGEST_LIST)
@@ -321,7 +313,7 @@ def _items(text: str, at: int, name: str, said: Strength) -> Iterator[Span]:
 
 
 def _value_at(text: str, at: int, *, bare: bool) -> Iterator[tuple[int, int]]:
-    """Where the value stands that begins here, in quotes or not."""
+    """Find the quoted or bare value that begins at a position."""
     opened = _QUOTED.match(text, at)
     if opened is None:
         if bare and (value := _BARE.match(text, at)):
@@ -341,7 +333,7 @@ def _value_at(text: str, at: int, *, bare: bool) -> Iterator[tuple[int, int]]:
             yield start, end
             return
         place = end + 1
-    # Never closed: it was cut off, or is no text in quotes. What is on the line counts.
+    # No closing quote: the value was truncated, or isn't quoted. Use the rest of the line.
     line_end = text.find("\n", start, limit)
     yield start, line_end if line_end >= 0 else limit
 
@@ -353,7 +345,7 @@ def _span(text: str, start: int, end: int, name: str, said: Strength) -> Iterato
 
 
 def _columns(text: str) -> Iterator[Span]:
-    """Cells below a head that calls its column secret, and values in a row that is called so."""
+    """Find cells in columns with a secret label, and values in rows with one."""
     if "\n" not in text and "|" not in text and "<" not in text:
         return
     yield from _series(text)
@@ -385,12 +377,12 @@ def _columns(text: str) -> Iterator[Span]:
 
 
 def _is_left_out(lines: list[str], number: int) -> bool:
-    """Whether a line says that rows of the table were left out, or is the empty one before it."""
+    """Return whether a line states that rows were omitted, or is the empty line before such a line."""
     return any(_LEFT_OUT.fullmatch(line) for line in lines[number : number + (1 if lines[number].strip() else 2)])
 
 
 def _series(text: str) -> Iterator[Span]:
-    """The values of a column that pandas or polars prints alone, with its name below or above."""
+    """Find the values of a single column printed by pandas or polars, with its name below or above."""
     covered = 0
     for found in _SERIES.finditer(text) if "dtype: " in text else ():
         said, end = strength(found["name"]), found.start() - 1
@@ -409,7 +401,7 @@ def _series(text: str) -> Iterator[Span]:
 
 
 def _markup(text: str) -> Iterator[Span]:
-    """Cells of a table in HTML."""
+    """Find cells of HTML tables."""
     if "<th" not in text:
         return
     labels: list[str] = []
@@ -431,7 +423,7 @@ def _markup(text: str) -> Iterator[Span]:
 
 
 def _fields(line: str, delimiter: str) -> list[tuple[int, str]]:
-    """Each field with its place, without blanks and quotes around it; at least one."""
+    """Split a line into fields with their positions, stripped of whitespace and quotes. Returns at least one."""
     out: list[tuple[int, str]] = []
     begin = 0
     whole = ""
@@ -439,7 +431,7 @@ def _fields(line: str, delimiter: str) -> list[tuple[int, str]]:
     for number, piece in enumerate(pieces, 1):
         whole = f"{whole}{delimiter}{piece}" if whole else piece
         if whole.count('"') % 2 and number < len(pieces):
-            continue  # the delimiter is in quotes
+            continue  # the delimiter is inside quotes
         bare = whole.strip(" \t\"'+\r")
         out.append((begin + (whole.find(bare) if bare else 0), bare))
         begin += len(whole) + 1
@@ -448,7 +440,8 @@ def _fields(line: str, delimiter: str) -> list[tuple[int, str]]:
 
 
 def _below(head: str, delimiter: str) -> _Cells | None:
-    """Finds the secret cells of a line below this head; None where it is the head of no such table."""
+    """Return a function that finds secret cells in lines below this header, or None if it isn't the header of such a
+    table."""
     if not _LABEL.fullmatch(head.strip(" |│\"'+").partition(delimiter)[0].strip("\"' \t")):
         return None
     labels = [label for _, label in _fields(head, delimiter)]
@@ -470,7 +463,7 @@ def _below(head: str, delimiter: str) -> _Cells | None:
 
 
 def _row(start: int, line: str) -> Iterator[Span]:
-    """``password | str | 0 | hunter2, …``: a column of a frame, as it is described."""
+    """Find ``password | str | 0 | hunter2, …``: a column in the description of a data frame."""
     (_, label), *rest = _fields(line, "|")
     said = strength(label)
     if said is Strength.NONE or not _LABEL.fullmatch(label) or len(rest) < _LABELS:
@@ -484,7 +477,10 @@ def _row(start: int, line: str) -> Iterator[Span]:
 
 
 def _aligned(head: str) -> _Cells | None:
-    """The same for a table of blanks, as pandas prints it: what is below the label's edge belongs to it."""
+    """Return such a function for tables aligned with spaces, as pandas prints them.
+
+    Cells align with an edge of their label.
+    """
     words = [(found.start(), found.end(), found[0]) for found in _WORD.finditer(head)]
     if len(words) < _LABELS or not all(_LABEL.fullmatch(word) or word == "..." for _, _, word in words):
         return None
@@ -496,7 +492,7 @@ def _aligned(head: str) -> _Cells | None:
         if line.startswith(("dtype: ", "Name: ")):
             return None
         found = [one.span() for one in _WORD.finditer(line)] if len(line) <= _LONGEST_LINE else []
-        for edge in (1, 0):  # columns end together, or begin together
+        for edge in (1, 0):  # columns are right-aligned or left-aligned
             edges = {span[edge] for span in found}
             if 2 * sum(word[edge] in edges for word in words) >= len(words):
                 return [

@@ -1,11 +1,11 @@
-"""What a secret looks like and what it is called: shapes of keys and tokens, and names that call a value secret.
+"""Recognize secrets by their shape, and names that mark a value as secret.
 
 strength("DB_PASSWORD")              # Strength.PASSWORD
-holds_secret("token_count", "1000")  # False: the name says what the value is
-holds_secret("token", "the")         # False: nobody's token is a plain word
+holds_secret("token_count", "1000")  # False: the name describes a count
+holds_secret("token", "the")         # False: a token is never a plain word
 
-The formats are those of the rule lists of gitleaks and detect-secrets. Every pattern takes time in proportion to the
-text: quantifiers are possessive or bounded, and a rule is tried only where its literal is.
+The formats follow the rules of gitleaks and detect-secrets. Every pattern runs in linear time: quantifiers are
+possessive or bounded, and a rule is tried only if its literal occurs in the text.
 """
 
 import base64
@@ -19,25 +19,20 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
-NAME_LIMIT: Final = 64
-"""Characters of a name; longer ones are none that a user gave."""
-SHORTEST_PASSWORD: Final = 4
-"""Characters of a value that is taken for a password."""
-SHORTEST: Final = 8
-"""Characters of a value that is taken for any other secret."""
-_SHORTEST_RANDOM: Final = 12
-"""Characters from which letters and digits can look random."""
+NAME_LIMIT: Final = 64  # characters of a name; longer ones were not chosen by a person
+SHORTEST_PASSWORD: Final = 4  # characters of a value that counts as a password
+SHORTEST: Final = 8  # characters of a value that counts as any other secret
+_SHORTEST_RANDOM: Final = 12  # minimum number of characters for letters and digits to look random
 
-_MANY_LETTERS: Final = 18
-"""Letters from which small ones and capitals in a mix look random."""
+_MANY_LETTERS: Final = 18  # minimum number of letters for mixed case to look random
 
 _PART: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _PASSWORD_PARTS: Final = frozenset(
     {"pwd", "passwd", "passphrase", "passcode", "psk", "passwort", "kennwort", "contrasena"}
 )
 _LAST_PASSWORD_PARTS: Final = frozenset({"pass", "pw"})
+# Parts before a ``pass`` that is no password
 _FILTERS: Final = frozenset({"low", "high", "band", "all", "by", "single", "first", "second"})
-"""Before a ``pass`` that is no password."""
 _PASSWORD_INSIDE: Final = ("password", "passwd", "passphrase", "contraseña")
 _STRONG_PARTS: Final = frozenset({"secret", "secrets", "credential", "credentials", "creds", "authorization", "apikey"})
 _STRONG_INSIDE: Final = (
@@ -50,6 +45,7 @@ _WEAK_PARTS: Final = frozenset(
     {"token", "tokens", "auth", "cookie", "cookies", "session", "sessionid", "sid", "jwt", "bearer", "dsn", "otp"}
     | {"signature", "sig", "sas", "hmac", "webhook", "salt", "license", "pat"}
 )
+# A last part that gives the name another meaning: ``token_count``, ``password_file``.
 _SAYS_WHAT_IT_IS: Final = frozenset(
     {"count", "counts", "type", "types", "len", "length", "limit", "limits", "size", "sizes", "name", "names", "field"}
     | {"label", "labels", "expiry", "expires", "expiration", "in", "at", "ttl", "path", "file", "policy", "required"}
@@ -58,17 +54,15 @@ _SAYS_WHAT_IT_IS: Final = frozenset(
     | {"address", "addr", "host", "port", "user", "username", "rule"}
     | {"format", "header", "status", "error", "errors", "reset", "hint", "history", "manager", "sock", "position"}
 )
-"""A last word that turns the name into one of something else: ``token_count``, ``password_file``."""
+# A first part that does the same.
 _ASKS: Final = frozenset(
     {"is", "has", "num", "n", "max", "min", "total", "count", "use", "no", "show", "public", "with"}
 )
-"""A first word that does the same."""
+# Parts before a final ``key`` that identifies a row, a file or an entry and is no credential.
 _KEYS_OF_DATA: Final = frozenset({"primary", "foreign", "surrogate", "natural", "join", "merge", "sort", "group"}) | {
     *("partition", "cluster", "object", "row", "cache", "cite", "bib")
 }
-"""Before a last ``key`` that finds a row, a file or an entry, and opens nothing."""
-_PLACES: Final = frozenset({"PWD", "OLDPWD"})
-"""Variables of every shell."""
+_PLACES: Final = frozenset({"PWD", "OLDPWD"})  # variables of every shell
 
 _PLACEHOLDER: Final = lazy_pattern(
     r"""\*{3,}|\.{3,}|x{3,}|X{3,}|<[^<>]*>|\$\{[^{}]*\}|\$\w+|%\(?\w+\)?s?|\{+[^{}]*\}+|your[-_ ].*|\[redacted.*"""
@@ -76,21 +70,21 @@ _PLACEHOLDER: Final = lazy_pattern(
     passwd|pwd|secret|token|changeme|undefined|default|example|masked|redacted|SecretStr)""",
     re.DOTALL | re.VERBOSE,
 )
+# A plain word or words, a number, a path or a URL, as in SECRET_NAME or SSL_KEY_FILE.
 _HARMLESS: Final = lazy_pattern(
     r"[A-Za-z]?[a-z]+|[A-Z]+|[\d.,:+-]+|[~.]{0,2}/.*|\\.*|[A-Za-z]:\\.*|[a-z][a-z\d+.-]{1,20}://[^@]*"
     r"|[a-z]+(?:[_.-][a-z]+)+|(?:[\w=.-]{1,80}/)+[\w=.-]{1,80}\.[a-z][a-z\d]{0,7}",
     re.DOTALL,
 )
-"""A plain word or words, a number, a path or an address: what SECRET_NAME or SSL_KEY_FILE may hold."""
+# Upper case, lower case and two separate digits in one component of a path.
 _RANDOM_PART: Final = lazy_pattern(
     r"(?=[A-Za-z+\d]{0,60}[a-z])(?=[A-Za-z+\d]{0,60}[A-Z])(?=[A-Za-z+\d]{0,60}\d[A-Za-z+]{1,60}\d)[A-Za-z+\d]{16}"
 )
-"""Capitals, small letters and digits in two places, in one part of a path."""
+# ``customer_id_2024``, ``train/epoch_10/loss``, ``cc-by-sa-4.0``, a date.
 _IDENTIFIER: Final = lazy_pattern(
     r"(?:[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}/)*[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}(?:\.\d{1,3}){0,3}"
     r"|\d{4}-\d\d-\d\d.*"
 )
-"""``customer_id_2024``, ``train/epoch_10/loss``, ``cc-by-sa-4.0``, a day."""
 _TOKEN_LIKE: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]+")
 
 _KINDS: Final = (
@@ -112,18 +106,16 @@ _KINDS: Final = (
 )
 
 _AWS: Final = ("AKIA", "ASIA", "ABIA", "ACCA")
-_LONG_USER: Final = 16
-"""Characters of a user in an address from which it may be a key, as in a DSN."""
-_CUT: Final = 10
-"""Characters after a prefix from which it is taken for a key: it may have been cut off."""
-_LONGEST_BLOCK: Final = 20_000
-"""Characters of a block of key material."""
+_LONG_USER: Final = 16  # characters of a user name in a URL that may be a key, as in a DSN
+_CUT: Final = 10  # characters after a prefix that suffice for a key, since it may have been truncated
+_LONGEST_BLOCK: Final = 20_000  # characters of a block of key material
 _INSIDE_A_WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/")
 _ALNUM: Final = r"[A-Za-z0-9]"
 _URL_SAFE: Final = r"[A-Za-z0-9_-]"
 _BASE64: Final = r"[A-Za-z0-9+/=]"
 _HEX: Final = r"[a-f0-9]"
 
+# Kind, regular expression for the characters that follow, and prefixes assigned by issuers.
 _PREFIXES: Final[Sequence[tuple[str, str, str]]] = (
     ("AWS access key", r"[A-Z0-9]", "AKIA ASIA ABIA ACCA"),
     ("private key", r"[A-Z0-9]", "AGE-SECRET-KEY-1"),
@@ -167,48 +159,43 @@ _PREFIXES: Final[Sequence[tuple[str, str, str]]] = (
     ("API key", r"[\w-]", "nvapi- tvly- jina_ pcsk_ lsv2_pt_ lsv2_sk_ sb_secret_"),
     ("API key", r"[\w=%&.-]", "bedrock-api-key-"),
 )
-"""What it is, the characters that follow, and the beginnings that issuers gave it."""
+# Prefix, kind, and pattern of the whole key.
 _BEGINNINGS: Final = tuple(
     (prefix, kind, f"{re.escape(prefix)}{follow}{{{_CUT},2000}}+")
     for kind, follow, prefixes in _PREFIXES
     for prefix in prefixes.split()
 )
-"""Each of them, what it is, and the pattern of the whole key."""
 
-_LONGEST_BEFORE: Final = 40
-"""Characters."""
+_LONGEST_BEFORE: Final = 40  # characters
 
 _BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _END: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _MATERIAL: Final = lazy_pattern(r"[A-Za-z0-9+/=\s\\,:.-]*+")
+# The parts may be on separate lines
 _JWT: Final = lazy_pattern(
     r"""eyJ[\w-]{8,4000}+(?:\.(?:[\\"' \t]{0,12}+\r?\n[\\"' \t]{0,60}+(?=[\w-]{16}))?[\w=-]{0,8000}+){0,4}"""
 )
-"""Its parts may stand on lines of their own."""
+# A password never contains ``://``, so each part of a text is searched for one URL only.
 _AUTHORITY: Final = lazy_pattern(
     r"""://(?P<user>[^\s:/?#@'"<>\[\]{}|\\]{0,300}+)(?::(?P<word>(?:[^\s'"<>\[\]`|:]|:(?!//)){1,300}))?@"""
 )
-"""No password holds ``://``, so that each part of a text is looked at for one address alone."""
 _PORT: Final = lazy_pattern(r"\d{1,5}(?:[/?#].*)?", re.DOTALL)
 _BEARER: Final = lazy_pattern(r"(?i)\bbearer[\s:=\"']{1,4}(?P<s>[\w.~+/=-]{8,4000}+)")
 _BASIC: Final = lazy_pattern(r"(?i)\bbasic\s{1,4}(?P<s>[A-Za-z0-9+/]{8,2000}+={0,2}+)")
 
 
 class Strength(IntEnum):
-    """How much a name says."""
+    """Strength of the evidence that a name marks a secret."""
 
     NONE = 0
-    WEAK = 1
-    """Of what may be a secret: what looks random is one."""
-    STRONG = 2
-    """Of a key or a credential: all but words, paths and addresses is one."""
-    PASSWORD = 3
-    """Of what people make up themselves: any value is one."""
+    WEAK = 1  # may be a secret: values that look random count
+    STRONG = 2  # a key or credential: everything but words, paths and URLs counts
+    PASSWORD = 3  # chosen by people: any value counts
 
 
 @lru_cache(maxsize=8192)
 def strength(name: str) -> Strength:
-    """What a name says of its value."""
+    """Return how strongly a name suggests that its value is secret."""
     if len(name) > NAME_LIMIT or name in _PLACES:
         return Strength.NONE
     parts = [part.lower() for part in _PART.findall(name)]
@@ -232,17 +219,17 @@ def strength(name: str) -> Strength:
 
 @lru_cache(maxsize=8192)
 def is_secret_name(name: str) -> bool:
-    """Whether a variable, setting or header of this name may hold a secret."""
+    """Return whether a variable, setting or header of this name may contain a secret."""
     return strength(name) is not Strength.NONE
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether the value is the secret that its name promises."""
+    """Return whether a value is a secret, given its name."""
     return fits(strength(name), value)
 
 
 def fits(said: Strength, value: str) -> bool:
-    """Whether a value is a secret under a name of that strength."""
+    """Return whether a value is a secret, given the strength of its name."""
     value = value.strip()
     if said is Strength.NONE or _PLACEHOLDER.fullmatch(value):
         return False
@@ -254,17 +241,17 @@ def fits(said: Strength, value: str) -> bool:
 
 
 def _is_harmless(value: str) -> bool:
-    """Whether it is words, a number, a path or an address. Of random keys in base64 one in 64 begins with a slash."""
+    """Return whether a value is words, a number, a path or a URL. One in 64 random base64 keys begins with a slash."""
     return _HARMLESS.fullmatch(value) is not None and not (value[0] == "/" and _RANDOM_PART.search(value))
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether it stands for a value that is somewhere else, or for none."""
+    """Return whether a value stands for another, such as ``${TOKEN}``, ``<key>`` or ``***``."""
     return _PLACEHOLDER.fullmatch(value) is not None
 
 
 def looks_random(value: str) -> bool:
-    """Whether nobody would remember it: letters with digits among them, and no words."""
+    """Return whether a value looks generated: letters mixed with digits, and no words."""
     if len(value) < _SHORTEST_RANDOM or not _TOKEN_LIKE.fullmatch(value) or _is_harmless(value):
         return False
     letters = sum(map(str.isalpha, value))
@@ -275,7 +262,7 @@ def looks_random(value: str) -> bool:
 
 
 def kind_of(name: str) -> str:
-    """What a secret of this name is called where it is left out."""
+    """Return the kind of a secret with this name, for its placeholder."""
     parts = [part.lower() for part in _PART.findall(name)]
     if strength(name) is Strength.PASSWORD:
         return "password"
@@ -287,32 +274,27 @@ def kind_of(name: str) -> str:
 
 
 class Span(NamedTuple):
-    """A part of a text that is a secret."""
+    """A secret in a text."""
 
     start: int
     end: int
-    kind: str
-    """What it is, such as ``API key``."""
-    name: str = ""
-    """What it is called where it stands; empty where nothing names it."""
+    kind: str  # kind, such as ``API key``
+    name: str = ""  # the name that marks it, or ""
 
 
 def any_of(words: Iterable[str]) -> str:
-    """A pattern for any of these words, those with the same first letter together: few are tried at each place."""
+    """Build a pattern for any of these words. Grouping by first letter leaves few alternatives at each position."""
     groups = groupby(sorted(set(words)), key=lambda word: word[0])
     return "|".join(f"{re.escape(first)}(?:{'|'.join(re.escape(word[1:]) for word in all_)})" for first, all_ in groups)
 
 
 class _Shape(NamedTuple):
-    """One format that is no prefix."""
+    """A format that has no fixed prefix."""
 
-    literal: str
-    """Must be in the text."""
+    literal: str  # must occur in the text
     kind: str
-    pattern: str
-    """Its group ``s`` is the secret; else all of it."""
-    before: str = ""
-    """What must stand right before, and belongs to it; empty for anything."""
+    pattern: str  # the secret is group ``s``, else the whole match
+    before: str = ""  # pattern that must match right before and is part of the secret; "" for anything
 
 
 _SHAPES: Final[Sequence[_Shape]] = (
@@ -374,12 +356,15 @@ _SHAPES: Final[Sequence[_Shape]] = (
 
 @cache
 def _compiled_pattern(pattern: str) -> re.Pattern[str]:
-    """Compiled when a text has its literal: all of them take longer than the rest of this module."""
+    """Compile a pattern when its literal first occurs.
+
+    Compiling all of them would take longer than the rest of the module.
+    """
     return re.compile(pattern)
 
 
 def shaped(text: str) -> Iterator[Span]:
-    """The secrets in a text that their shape gives away, in no order; they may overlap."""
+    """Yield secrets in a text that are recognized by their shape, in any order. They may overlap."""
     yield from _prefixed(text)
     for shape in _SHAPES:
         if shape.literal in text:
@@ -431,14 +416,14 @@ def _of_shape(shape: _Shape, text: str) -> Iterator[Span]:
 
 
 def _is_edge(text: str, start: int) -> bool:
-    """Whether a word begins here; in an escaped text the letter of ``\\n`` may stand before."""
+    r"""Return whether a word begins here. In an escaped text it may follow the letter of ``\\n``."""
     if start == 0 or text[start - 1] not in _INSIDE_A_WORD:
         return True
     return text[start - 1] in "nrt" and start > 1 and text[start - 2] == "\\"
 
 
 def _is_key(prefix: str, rest: str) -> bool:
-    """Whether what follows a prefix is a key, and not the next words of a name."""
+    """Return whether the text after a prefix is a key rather than further words of a name."""
     if prefix in _AWS or any(map(str.isdigit, rest)):
         return True
     return looks_random(rest) or (rest.isalpha() and not rest.islower() and not rest.isupper())
@@ -450,13 +435,13 @@ def _addresses(text: str) -> Iterator[Span]:
         if word is not None and not _PORT.fullmatch(word) and not is_placeholder(word):
             yield Span(*found.span("word"), "URL password")
         elif word is not None and not is_placeholder(word):
-            continue  # a host and its port: the @ is further on
+            continue  # host and port: the @ comes later
         if len(user) >= _LONG_USER and looks_random(user):
             yield Span(*found.span("user"), "key in a URL")
 
 
 def _blocks(text: str) -> Iterator[Span]:
-    """Key material between its two lines, or what is left of it where one of the lines is missing."""
+    """Find key blocks, including those with a missing first or last line."""
     covered = 0
     for begin in _BEGIN.finditer(text):
         if begin.start() < covered:
@@ -477,7 +462,7 @@ def _blocks(text: str) -> Iterator[Span]:
 
 
 def _tail_of(text: str) -> str:
-    """The end of a text that is base64, as far as it goes."""
+    """Return the base64 text at the end."""
     kept = len(text)
     while kept and (text[kept - 1].isalnum() or text[kept - 1] in "+/=\r\n\\ \t"):
         kept -= 1
@@ -496,7 +481,7 @@ def _is_jwt(text: str) -> bool:
 
 
 def _is_pair(text: str) -> bool:
-    """Whether it is a user's name and password, as a Basic header has them."""
+    """Return whether a text decodes to user and password, as in a Basic header."""
     try:
         decoded = base64.b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, ValueError):

@@ -1,7 +1,7 @@
-"""Sources of secrets that are known in part alone, and what is withheld of outputs because of them.
+"""Sources of secrets that are only partly known, and what is withheld from outputs because of them.
 
-A column of a million session tokens, or a list whose middle was not looked at, may hold secrets that no index knows.
-What code, commands and tools put out is then sent without everything that could be one of them.
+A column with a million session tokens, or a list whose middle was not examined, may contain secrets that no index
+knows. Outputs of code, commands and tools are then sent without anything that could be one of them.
 """
 
 from collections import Counter
@@ -13,23 +13,21 @@ from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.known_secrets import KnownSecrets
 from vibe_jupyter.permissions.secret_shapes import Strength, looks_random, strength
 
+# Values remembered from texts. Beyond that the oldest quarter is forgotten, and texts count as partly known.
 LEARNED: Final = 20_000
-"""Values remembered of those that texts named. Of more, the oldest quarter is forgotten, and texts are partly known."""
-_RUN: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]{8,}+")
-"""Characters without a blank, quote or bracket among them."""
+_RUN: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]{8,}+")  # characters without whitespace, quotes or brackets
 _PIECE: Final = lazy_pattern(r"[A-Za-z0-9_-]{8,}+")
-_SHORTEST_RUN: Final = 12
-"""Characters from which letters and digits can look random."""
+_SHORTEST_RUN: Final = 12  # minimum number of characters for letters and digits to look random
 _PLACEHOLDER: Final = lazy_pattern(r"\[(?:redacted: |withheld: )[^\[\]\n]{1,200}\]")
 _TEXTS: Final = "texts that name secrets"
 
 
 class Extent(IntEnum):
-    """How much of an output is withheld."""
+    """Extent to which an output is withheld."""
 
     NOTHING = 0
-    RANDOM = 1  # all that looks random
-    MIXED = 2  # all that has letters and digits
+    RANDOM = 1  # everything that looks random
+    MIXED = 2  # everything with both letters and digits
     ALL = 3  # the whole text: the values may be plain words
 
 
@@ -41,7 +39,7 @@ _WITHHELD: Final[Mapping[Extent, str]] = {
 
 
 class PartlyKnown:
-    """Sources of which more values may be there than are known, and what was said of them. Callable from any thread."""
+    """Partly known sources, and those already reported to the user. Thread-safe."""
 
     def __init__(self) -> None:
         self._noted: Mapping[str, Sequence[str]] = {}
@@ -49,36 +47,38 @@ class PartlyKnown:
         self._told: set[str] = set()
 
     def note(self, sources: Mapping[str, Sequence[str]]) -> None:
-        """Take the names of variables, keys and columns, with some of their values."""
+        """Record names of variables, keys and columns, with samples of their values."""
         if sources != self._noted:
             extents = {name: _extent_of(name, samples) for name, samples in sources.items()}
             self._extents = {**self._extents, **extents}
             self._noted = sources
 
     def note_texts(self) -> None:
-        """Note that texts named more secrets than are remembered."""
+        """Record that texts contained more secrets than are remembered."""
         self._extents = {**self._extents, _TEXTS: Extent.MIXED}
 
     def extent(self, allows: Callable[[str], bool]) -> Extent:
-        """Return how much is withheld, but for sources that the settings make an exception of."""
+        """Return how much is withheld, disregarding sources that the settings exempt."""
         extents = self._extents
         if not extents:
             return Extent.NOTHING
         return max((one for name, one in extents.items() if not allows(name)), default=Extent.NOTHING)
 
     def lines(self, allows: Callable[[str], bool]) -> list[str]:
-        """Return a line for each source and what is withheld because of it."""
+        """Return one line for each source about what is withheld."""
         return [f"{name}: {_WITHHELD[one]}" for name, one in self._extents.items() if not allows(name)]
 
     def news(self, allows: Callable[[str], bool]) -> list[str]:
-        """Return a sentence for each source that the user has not been told of."""
+        """Return one sentence for each source that hasn't been reported yet."""
+        if self._extents.keys() <= self._told:  # nearly always: this is asked after each event
+            return []
         new = {name: one for name, one in self._extents.items() if name not in self._told and not allows(name)}
         self._told.update(new)
         return [_sentence(name, one) for name, one in new.items()]
 
 
 def withheld(text: str, extent: Extent) -> str:
-    """Return an output without everything that could be a secret of a source that is partly known."""
+    """Remove everything from an output that could be a secret of a partly known source."""
     if extent is Extent.NOTHING or not text.strip() or _PLACEHOLDER.fullmatch(text.strip()):
         return text
     if extent is Extent.ALL:
@@ -115,7 +115,7 @@ def _is_number(text: str) -> bool:
 
 
 def _extent_of(name: str, samples: Sequence[str]) -> Extent:
-    """What is withheld for a source of this name, some of whose values look like this."""
+    """Return how much to withhold for a source, given its name and samples of its values."""
     if strength(name) is Strength.WEAK or (samples and all(map(looks_random, samples))):
         return Extent.RANDOM
     return Extent.ALL
@@ -132,44 +132,40 @@ def _sentence(name: str, extent: Extent) -> str:
 
 
 class SecretsOfVariables(Protocol):
-    """Looks for secrets in the user's variables. Callable from any thread."""
+    """Scans the user's variables for secrets. Thread-safe."""
 
     def __call__(self) -> Mapping[str, str]:
-        """Return every value found so far with the name that calls it secret."""
+        """Return every value found so far, with the name that marks it as secret."""
         ...
 
     def partly_known(self) -> Mapping[str, Sequence[str]]:
-        """Return names whose values could not all be looked at, with some of those values."""
+        """Return names whose values could not all be examined, with samples."""
         ...
 
 
 class NoVariables:
-    """Stands for the variables where there is no kernel."""
+    """Null implementation for use without a kernel."""
 
     def __call__(self) -> Mapping[str, str]:
         return {}
 
     def partly_known(self) -> Mapping[str, Sequence[str]]:
-        """Return nothing."""
+        """Return an empty mapping."""
         return {}
 
 
 class Memory:
-    """What redactors of one kernel hand on to the next."""
+    """State that a kernel's redactors pass on to their successors."""
 
     def __init__(self) -> None:
-        self.caught: Counter[str] = Counter()
-        """How often something was redacted, by what it was called."""
-        self.learned = KnownSecrets()
-        """Values that a text named."""
-        self.bound = KnownSecrets()
-        """Values of the user's variables, with the names of those."""
-        self.partly = PartlyKnown()
-        """Sources of which more values may be there than are known."""
+        self.caught: Counter[str] = Counter()  # number of redactions by kind
+        self.learned = KnownSecrets()  # values learned from texts
+        self.bound = KnownSecrets()  # values of the user's variables, with variable names
+        self.partly = PartlyKnown()  # sources that are only partly known
         self._mirrored: Mapping[str, str] = {}
 
     def mirror(self, found: Mapping[str, str]) -> None:
-        """Know the values that are remembered of the user's variables, and no longer those that were forgotten."""
+        """Synchronize with the values known from the user's variables, including removals."""
         if found is self._mirrored:
             return
         if len(self._mirrored) > len(found) or not self._mirrored.keys() <= found.keys():
@@ -180,7 +176,7 @@ class Memory:
         self._mirrored = found
 
     def learn(self, value: str, kind: str) -> None:
-        """Remember a value that a text named."""
+        """Remember a value found in a text."""
         if len(self.learned) >= LEARNED:
             self.learned = self.learned.newest(LEARNED - LEARNED // 4)
             self.partly.note_texts()

@@ -1,6 +1,6 @@
-"""A command line as simple commands and their words, read by a small grammar that knows far less than bash.
+"""Parser for a small subset of bash. Turns a command line into simple commands and their words.
 
-What it does not know, it refuses: whatever it takes, bash reads in the same way.
+Whatever it accepts, bash reads the same way. Everything else is refused.
 """
 
 import re
@@ -10,30 +10,25 @@ from typing import Final, Literal
 
 from vibe_jupyter.permissions.shell import UnknownCommand
 
-LENGTH_LIMIT: Final = 20_000
-"""Characters of a command that are looked at; longer ones ask."""
-COMMANDS_LIMIT: Final = 50
-"""Simple commands in one command line."""
-WORDS_LIMIT: Final = 2_000
-"""Words in one command line."""
-DEPTH_LIMIT: Final = 5
-"""Loops and branches within one another."""
+LENGTH_LIMIT: Final = 20_000  # characters; longer commands ask
+COMMANDS_LIMIT: Final = 50  # simple commands per command line
+WORDS_LIMIT: Final = 2_000  # words per command line
+DEPTH_LIMIT: Final = 5  # nesting depth of loops and branches
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SEPARATORS: Final = (";", "\n")
 _CONNECTORS: Final = ("&&", "||")
+# Words with a special meaning at the beginning of a command.
 _RESERVED: Final = frozenset(
     {
         *("then", "elif", "else", "fi", "do", "done", "esac", "in", "}", "case", "while", "until", "select"),
         *("function", "coproc", "[[", "]]"),
     }
 )
-"""Words that mean something else at the begin of a command."""
 
 TokenKind = Literal["word", "operator", "input", "from", "quiet"]
 AtomKind = Literal["plain", "quoted", "variable", "quoted variable", "{", "}"]
-ALTERNATIVES_LIMIT: Final = 50
-"""Words that the braces of one word may stand for."""
+ALTERNATIVES_LIMIT: Final = 50  # words that the braces of one word may expand to
 
 _END: Final = r"(?=[ \t\n;|&]|$)"
 _TOKEN: Final = re.compile(
@@ -65,8 +60,8 @@ _PIECE: Final = re.compile(
 )
 _VARIABLE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\}|(\?))", re.ASCII)
 _RANGE: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})", re.ASCII)
+# Values that the shell substitutes unchanged even without quotes.
 _UNSPLIT: Final = re.compile(r"[\w./+:@%,=-]+", re.ASCII)
-"""A value that the shell puts in as it is, without quotes too."""
 _UNQUOTED: Final = re.compile(r'\\([$`"\\])')
 _TILDE: Final = re.compile(r"(?:^|[=:])~")
 _WILD: Final = "*?["
@@ -85,69 +80,61 @@ _UNKNOWN: Final[dict[str, UnknownCommand]] = {
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One word."""
+    """A word after expansion."""
 
-    raw: str
-    """As written."""
-    text: str
-    """Without quotes."""
-    wild: frozenset[int] = frozenset()
-    """Where in `text` the shell sees ``*``, ``?`` or ``[``; empty for a literal word."""
+    raw: str  # as written
+    text: str  # without quotes
+    wild: frozenset[int] = frozenset()  # offsets in `text` of unquoted `*`, `?` and `[`; empty for a literal word
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A part of a word as it was written."""
+    """Part of a word as written."""
 
     kind: AtomKind
-    text: str
-    """Without quotes; the name of a variable."""
+    text: str  # without quotes; for a variable, its name
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A word before the shell puts other things in its place."""
+    """A word before expansion."""
 
     raw: str
     atoms: tuple[Atom, ...]
 
     @property
     def is_literal(self) -> bool:
-        """Whether it stands for itself, but for globs."""
+        """True if the word contains no variables or braces. It may contain globs."""
         return all(atom.kind in ("plain", "quoted") for atom in self.atoms)
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of the variables in it."""
+        """Names of the variables in the word."""
         return frozenset(atom.text for atom in self.atoms if atom.kind in ("variable", "quoted variable"))
 
     def words(self, values: Mapping[str, str]) -> list[ShellWord]:
-        """What it stands for, given the values of variables; globs are left as they are.
+        """Expand variables and braces, but not globs.
 
         Raises:
-            Refused: it names another variable, or cannot be read with certainty.
+            UnknownCommand: The word contains a variable without a value, or can't be parsed with certainty.
         """
         return [_joined(self.raw, atoms, values) for atoms in _alternatives(self.atoms)]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A name and its arguments, as they were written."""
+    """A simple command as written."""
 
     words: tuple[Written, ...]
-    fed: bool
-    """Whether its standard input is a here-document, /dev/null or a file."""
-    files: tuple[Written, ...] = ()
-    """What it is fed from."""
-    timed: bool = False
-    """Whether ``time`` stands before it."""
-    mixed: bool = False
-    """Whether its error messages stand in its output."""
+    fed: bool  # True if standard input is a here-document, /dev/null or a file
+    files: tuple[Written, ...] = ()  # files redirected to standard input
+    timed: bool = False  # True if prefixed with `time`
+    mixed: bool = False  # True if standard error is redirected to standard output
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for NAME in WORDS; do BODY; done``."""
+    """A loop ``for NAME in WORDS; do BODY; done``."""
 
     name: str
     words: tuple[Written, ...]
@@ -156,7 +143,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Parts of which each may run or not: those of an ``if``, or of ``{ … }``."""
+    """Lists of commands that each may run or not, from an ``if`` or a ``{ … }`` group."""
 
     bodies: "tuple[Lines, ...]"
 
@@ -177,10 +164,10 @@ Lines = tuple[Chain, ...]
 
 
 def command_line(command: str) -> Lines:
-    """What it runs, in order.
+    """Parse a command line.
 
     Raises:
-        Refused: it is more than what is known here, or cannot be read with certainty.
+        UnknownCommand: It exceeds the supported grammar or the limits, or can't be parsed with certainty.
     """
     if not command.strip(" \t\n"):
         raise UnknownCommand("syntax", "it is empty")
@@ -202,7 +189,7 @@ def command_line(command: str) -> Lines:
 
 
 def parts_of(lines: Iterable[Chain]) -> Iterator[Part]:
-    """Every command, loop and branch, in the order in which they are written; a loop comes before its body."""
+    """Yield all commands, loops and branches in the order written, a loop before its body."""
     for chain in lines:
         for pipeline in chain.pipelines:
             for part in pipeline:
@@ -216,7 +203,7 @@ def parts_of(lines: Iterable[Chain]) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class ShellToken:
-    """A word, an operator, or a redirection that writes nothing; ``input`` and ``from`` feed standard input."""
+    """A word, an operator or a redirection that writes nothing. ``input`` and ``from`` redirect standard input."""
 
     kind: TokenKind
     word: Written
@@ -224,13 +211,14 @@ class ShellToken:
 
 @dataclass
 class _Reading:
-    """Reads tokens by recursive descent, never deeper than `DEPTH_LIMIT`."""
+    """Recursive-descent parser of tokens, at most `DEPTH_LIMIT` levels deep."""
 
     waiting: list[ShellToken]
     _at: int = 0
     _depth: int = field(default=0)
+    # Variables of the enclosing loops. A nested loop over the same variable is refused: it would change the value
+    # afterward.
     _names: list[str] = field(default_factory=list[str])
-    """Variables of the loops around: one that is set within again would hold another value afterwards."""
 
     def whole(self) -> Lines:
         lines = self._lines(())
@@ -239,7 +227,7 @@ class _Reading:
         return lines
 
     def _next_word(self) -> str:
-        """The next word as it was written; empty if something else comes."""
+        """Return the next word as written, or '' if the next token isn't a word."""
         token = self._peek()
         return token.word.raw if token is not None and token.kind == "word" else ""
 
@@ -273,7 +261,7 @@ class _Reading:
         return tuple(chains)
 
     def _body(self, *ends: str) -> Lines:
-        """Lines up to one of these words, which is left."""
+        """Parse lines up to one of the words `ends`, which isn't consumed."""
         lines = self._lines(ends)
         if not lines or self._next_word() not in ends:
             raise UnknownCommand("syntax", f"{' or '.join(ends)!r} is missing")
@@ -384,10 +372,10 @@ class _Reading:
 
 
 def read_tokens(command: str) -> Iterator[ShellToken]:
-    """The words, operators and harmless redirections, in order; bodies of here-documents are left out.
+    """Yield words, operators and harmless redirections in order, without the bodies of here-documents.
 
     Raises:
-        Refused: it holds anything that this grammar does not know.
+        UnknownCommand: It contains anything outside the supported grammar.
     """
     position = 0
     pending = ""
@@ -492,7 +480,7 @@ def _in_quotes(text: str) -> list[Atom]:
 
 
 def _alternatives(atoms: tuple[Atom, ...]) -> list[tuple[Atom, ...]]:
-    """What braces stand for."""
+    """Expand the braces of a word."""
     start = next((at for at, atom in enumerate(atoms) if atom.kind == "{"), None)
     if start is None:
         if any(atom.kind == "}" for atom in atoms):
@@ -538,7 +526,7 @@ def _choices(inner: tuple[Atom, ...]) -> list[tuple[Atom, ...]]:
 def _joined(raw: str, atoms: tuple[Atom, ...], values: Mapping[str, str]) -> ShellWord:
     text = ""
     wild: set[int] = set()
-    unquoted = ""  # the word with a mark for every quoted piece, to see where ~ and = stand
+    unquoted = ""  # the word with a placeholder for each quoted piece, to locate unquoted ~ and =
     for atom in atoms:
         value = atom.text
         if atom.kind in ("variable", "quoted variable"):

@@ -1,7 +1,6 @@
-"""The parts of a command line, for explaining it: each command, its redirections, what joins it to the one before.
+"""Split a command line into parts to explain: each command, its redirections, and how it is joined to the previous one.
 
-It takes far more than `command_line` does, since nothing is allowed because of it: what it cannot read stays a part
-without words.
+It accepts far more than `command_line`, since nothing is allowed on its basis. A part that it can't parse has no words.
 """
 
 import os
@@ -13,11 +12,10 @@ from tree_sitter import Node
 
 from vibe_jupyter.permissions.shell.syntax_tree import is_too_much, node_text, parse_command
 
+# Operator before a part; `$(` for a part whose output is used by another.
 Join = Literal["", ";", "&&", "||", "|", "&", "$("]
-"""What stands between a part and the one before it; ``$(`` for a part whose output another part uses."""
 
-PARTS_LIMIT: Final = 60
-"""Parts that are explained one by one."""
+PARTS_LIMIT: Final = 60  # parts that are explained individually
 _SEPARATORS: Final[dict[str, Join]] = {
     **{";": ";", "\n": ";", ";;": ";", "&&": "&&", "||": "||", "&": "&"},
     **{"|": "|", "|&": "|"},
@@ -35,20 +33,16 @@ _PLAIN: Final = frozenset({"word", "number", "string_content", "raw_string"})
 
 
 class WordOfPart(NamedTuple):
-    """One word of a command, as far as it can be told what the shell makes of it."""
+    """A word of a command, with its expansion as far as it is known."""
 
-    raw: str
-    """As written."""
-    text: str
-    """Without quotes."""
-    literal: bool
-    """False where the shell puts a value in that is not known here."""
-    wild: bool = False
-    """Whether it is a glob."""
+    raw: str  # as written
+    text: str  # without quotes
+    literal: bool  # False if the shell substitutes a value unknown here
+    wild: bool = False  # True for a glob
 
 
 class Redirection(NamedTuple):
-    """Where output of a command goes."""
+    """An output redirection."""
 
     operator: str
     target: WordOfPart
@@ -56,22 +50,14 @@ class Redirection(NamedTuple):
 
 @dataclass
 class CommandPart:
-    """One command of a command line."""
-
-    raw: str
-    """As written, without its redirections."""
-    words: list[WordOfPart]
-    """Its name first; empty where it is no command of words."""
+    raw: str  # as written, without redirections
+    words: list[WordOfPart]  # command name and arguments, empty if the part isn't a simple command
     join: Join = ""
-    repeated: bool = False
-    """Whether it stands in a loop."""
-    conditional: bool = False
-    """Whether it stands in a branch."""
+    repeated: bool = False  # True inside a loop
+    conditional: bool = False  # True inside a branch
     redirections: list[Redirection] = field(default_factory=list[Redirection])
-    fed: bool = False
-    """Whether its input is a pipe, a file or a here-document."""
-    assigns: tuple[str, ...] = ()
-    """Variables that are set for it, or by it."""
+    fed: bool = False  # True if standard input is a pipe, a file or a here-document
+    assigns: tuple[str, ...] = ()  # variables assigned before the command or by it
 
 
 class _TooManyPartsError(Exception):
@@ -79,11 +65,11 @@ class _TooManyPartsError(Exception):
 
 
 def command_parts(command: str, *, plain: bool) -> tuple[CommandPart, ...] | None:
-    """The parts in the order in which they are written; None where they cannot be told apart.
+    """Return the parts in the order written, or None if they can't be determined.
 
     Args:
-        command: the whole line.
-        plain: whether it is known to be of a form that is parsed quickly.
+        command: The command line.
+        plain: Whether it is known to parse quickly.
     """
     if not plain and is_too_much(command):
         return None
@@ -106,7 +92,7 @@ class _PartReading:
     _branches: int = 0
 
     def read(self, node: Node, join: Join) -> None:
-        """Add what a node runs, which follows `join`."""
+        """Add the commands of a node that follows the operator `join`."""
         if node.type in _GROUPS:
             self._read_group(node, join)
         elif node.type == "redirected_statement":
@@ -132,7 +118,7 @@ class _PartReading:
             self._read_other(node, join)
 
     def _read_other(self, node: Node, join: Join) -> None:
-        """A form that has no words here."""
+        """Add a node that isn't a command with words."""
         if node.type in ("string", "concatenation", "simple_expansion", "expansion", *_SUBSTITUTIONS):
             self._read_inner(node)  # a word of a loop, say
         else:
@@ -165,7 +151,7 @@ class _PartReading:
                 self._read_after_heredoc(last, child)
 
     def _read_after_heredoc(self, part: CommandPart, node: Node) -> None:
-        """What follows ``<<END`` in its line stands in the tree below it."""
+        """Add the rest of the line after ``<<END``, which tree-sitter nests below the here-document."""
         join: Join = ";"
         for child in node.children:
             if child.type == "file_redirect":
@@ -205,7 +191,7 @@ class _PartReading:
         self._add(part)
 
     def _read_inner(self, node: Node) -> None:
-        """What the words of a command run to be made."""
+        """Add the commands substituted into a command's words."""
         for child in node.children:
             if child.type in _SUBSTITUTIONS:
                 for inner in child.children:
@@ -217,7 +203,7 @@ class _PartReading:
         if len(self.parts) >= PARTS_LIMIT:
             raise _TooManyPartsError
         if not self.parts and part.join != "$(":
-            part.join = ""  # what stands before it runs nothing: ``for name in a b;``
+            part.join = ""  # the node before it runs nothing, as in ``for name in a b;``
         part.repeated, part.conditional = self._loops > 0, self._branches > 0
         self.parts.append(part)
 
@@ -241,7 +227,7 @@ class _WordPiece(NamedTuple):
 
 
 def _word_pieces(node: Node, command: str) -> Iterator[_WordPiece | None]:
-    """None for a piece whose value is not known."""
+    """Yield the pieces of a word, with None for a piece of unknown value."""
     text = node_text(node, command)
     match node.type:
         case "word" | "number" | "test_operator":
@@ -252,7 +238,7 @@ def _word_pieces(node: Node, command: str) -> Iterator[_WordPiece | None]:
         case "string_content":
             yield _WordPiece(text.replace('\\"', '"').replace("\\\\", "\\"), quoted=True)
         case "string" | "concatenation":
-            # What lies between the pieces of a string, such as blanks, belongs to it too.
+            # Text between the named children of a string, such as blanks, belongs to it as well.
             named = [child for child in node.children if child.is_named]
             if node.type == "string" and all(child.type == "string_content" for child in named):
                 inner = text[1:-1]
@@ -271,5 +257,4 @@ def _descendants(node: Node) -> Iterator[Node]:
 
 
 def shell_words(words: Sequence[WordOfPart]) -> str:
-    """The words as they are written."""
     return " ".join(word.raw for word in words)

@@ -1,4 +1,7 @@
-"""What git commands do, in words; how many commits a forced push would throw away is read from the repository."""
+"""Describe the effects of git commands.
+
+For a forced push, the commits that would be lost are counted in the repository.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -21,20 +24,19 @@ from vibe_jupyter.permissions.shell.effect_words import (
     PartCall,
     name_list,
 )
+from vibe_jupyter.permissions.shell.git_commands import GLOBAL_OPTIONS, SETTINGS, SUBCOMMANDS
 from vibe_jupyter.permissions.shell.git_objects import ObjectStore
 from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
 from vibe_jupyter.permissions.shell.measuring import count_text
+from vibe_jupyter.permissions.shell.options import CommandArgument
 
-COMMITS_LIMIT: Final = 2_000
-"""Commits that are looked at to tell how many a push would throw away."""
+COMMITS_LIMIT: Final = 2_000  # commits to examine when counting those a push would discard
 _READS: Final = frozenset(
     {
         *("status", "log", "diff", "show", "blame", "ls-files", "ls-tree", "rev-parse", "rev-list", "describe", "grep"),
         *(
             "shortlog",
             "cat-file",
-            "whatchanged",
-            "help",
             "version",
             "--version",
             "merge-base",
@@ -73,8 +75,37 @@ _ALSO_READS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
+_CONFIG_READS: Final = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
+_CONFIG_FILES: Final = frozenset({"--global", "--system", "--local", "--worktree", "--show-origin", "--show-scope"})
+_FORGETS: Final = frozenset({"expire", "delete", "drop"})  # subcommands of reflog
+
+
 def explain_git(call: PartCall) -> Finding:
-    """What one git command does."""
+    """Describe the effect of a git command."""
+    found = _explain(call)
+    return found if found.tag is not HARMLESS or _only_reads(call) else NOT_EXPLAINED
+
+
+def _only_reads(call: PartCall) -> bool:
+    """Return whether the options of a command are known to start no program and write nothing."""
+    texts = [word.text for word in call.arguments]
+    while texts and texts[0].startswith("-") and texts[0] != "--version":
+        option = texts.pop(0)
+        value = texts.pop(0) if option in ("-C", "-c") and texts else ""
+        if option not in (*GLOBAL_OPTIONS, "-C") and value not in SETTINGS:
+            return False
+    sub = SUBCOMMANDS.get(texts[0]) if texts and texts[0] in _READS else None
+    if sub is None:
+        return True
+    end = texts.index("--") if "--" in texts else len(texts)
+    try:
+        sub.options.parse([CommandArgument(text) for text in texts[1:end]], f"git {texts[0]}")
+    except UnknownCommand:
+        return False
+    return True
+
+
+def _explain(call: PartCall) -> Finding:
     words = list(call.arguments)
     here = call.here
     while words and words[0].text.startswith("-") and words[0].text != "--version":
@@ -173,6 +204,10 @@ def _stash(git: PartCall) -> Finding:
         return Finding("Deletes changes that were put aside", DELETES, "", "delete stashed changes")
     if what in ("pop", "apply"):
         return Finding("Brings back changes that were put aside", CHANGES)
+    if what in _ALSO_READS["stash"]:
+        return Finding("Shows changes that were put aside", HARMLESS)
+    if what not in ("push", "save"):
+        return NOT_EXPLAINED
     return Finding("Puts your uncommitted changes aside", CHANGES)
 
 
@@ -189,8 +224,11 @@ def _reads_or_changes(git: PartCall) -> Finding:
     name = git.words[0].text
     operands = [word.text for word in git.operands()]
     what = operands[0] if operands else ""
-    reads = what in _ALSO_READS[name] or git.has("--get", "--list", "-l", "--get-all")
-    if reads or (name == "config" and len(operands) == 1):
+    reads = what in _ALSO_READS[name]
+    if name == "config":
+        options = {word.text for word in git.arguments if word.text.startswith("-")}
+        reads = reads or bool(options & _CONFIG_READS) or (len(operands) == 1 and options <= _CONFIG_FILES)
+    if reads:
         return Finding(f"Shows what git knows (`git {name}`)", HARMLESS)
     return Finding(f"Changes settings of the repository (`git {name}`)", CHANGES_GIT)
 
@@ -200,7 +238,7 @@ def _rewrite(git: PartCall) -> Finding:
 
 
 def _forget(git: PartCall) -> Finding:
-    if (git.operands() and git.operands()[0].text in ("expire", "delete")) or git.words[0].text == "prune":
+    if (git.operands() and git.operands()[0].text in _FORGETS) or git.words[0].text == "prune":
         return Finding("Deletes commits that no branch holds", DELETES, "", "delete commits")
     return Finding("Shows where branches were before", HARMLESS)
 
@@ -235,7 +273,7 @@ def _repository_at(here: Path | None) -> Repository | None:
 
 
 def _remote_text(remote: str, repository: Repository | None) -> str:
-    """``github.com/acme/penguins``, where the repository says it."""
+    """Format a remote for display, as its URL if the repository defines it: ``github.com/acme/penguins``."""
     if "/" in remote or ":" in remote or repository is None:
         return f"`{_plain_address(remote)}`"
     found = (one for one in repository.settings if one.section == "remote" and one.part == remote and one.name == "url")
@@ -244,7 +282,7 @@ def _remote_text(remote: str, repository: Repository | None) -> str:
 
 
 def _plain_address(address: str) -> str:
-    """Without protocol, user and password."""
+    """Strip protocol, user and password from an address."""
     rest = address.partition("://")[2] or address
     host, slash, path = rest.partition("/")
     return f"{host.rpartition('@')[2]}{slash}{path}".removesuffix(".git").replace(":", "/", 1)
@@ -261,7 +299,7 @@ def _current_branch(repository: Repository | None) -> str:
 
 
 def _lost_text(repository: Repository | None, remote: str, branch: str, refs: list[WordOfPart]) -> str:
-    """How many commits exist only on the remote, as far as this repository knows; empty where it doesn't."""
+    """Count the commits that exist only on the remote, as of the last fetch. '' if that is unknown."""
     if repository is None or not branch:
         return ""
     source = refs[0].text.lstrip("+").partition(":")[0] if refs else "HEAD"
@@ -280,10 +318,10 @@ def _lost_text(repository: Repository | None, remote: str, branch: str, refs: li
 
 
 def _ancestors(store: ObjectStore, oid: str) -> set[str]:
-    """The commit and those before it.
+    """Return a commit and its ancestors.
 
     Raises:
-        UnknownCommand: there are very many, or one cannot be read.
+        UnknownCommand: There are more than `COMMITS_LIMIT`, or one can't be read.
     """
     seen: set[str] = set()
     waiting = [oid]

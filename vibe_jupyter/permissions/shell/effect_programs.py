@@ -1,4 +1,4 @@
-"""What programs beyond the everyday ones do: packages, interpreters, the network, containers, cloud services."""
+"""Describe the effects of specialized programs: package managers, interpreters, network, containers and cloud tools."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -55,14 +55,14 @@ _FINDS_ONLY: Final = frozenset(
         *("-user", "-group", "-regex", "-iregex", "-regextype", "-printf", "-follow", "-L", "-H", "-P", "-quit"),
     }
 )
+# Read-only commands that require an operand.
 _READ_NAMES: Final = frozenset({"stat", "file", "basename", "dirname", "md5sum", "sha256sum"})
-"""Commands that need a name, and only read."""
 _DELETES: Final = frozenset({"rm", "unlink", "shred"})
 _FIND_RUNS: Final = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 def _subcommand(call: PartCall, valued: str = "") -> tuple[str, list[WordOfPart]]:
-    """Its first operand and the others."""
+    """Return the first operand and the rest."""
     operands = call.operands(valued)
     return (operands[0].text, operands[1:]) if operands else ("", [])
 
@@ -128,7 +128,7 @@ def _check_code(call: PartCall) -> Finding:
 
 
 def _interpreter(call: PartCall) -> Finding:
-    if call.has("--version", "-V") or [word.text for word in call.arguments] == ["--version"]:
+    if [word.text for word in call.arguments[:1]] in (["--version"], ["-V"], ["-VV"]):
         return Finding(f"Shows the version of {call.name}", HARMLESS)
     module = call.value("-m")
     if module is not None and module.text in ("pip", "pytest", "unittest"):
@@ -293,7 +293,7 @@ def _find_deleting(call: PartCall, starts: list[WordOfPart], texts: list[str], w
 
 
 def _for_each(call: PartCall) -> Finding:
-    """``xargs`` and its like."""
+    """Describe ``xargs`` and similar programs."""
     words = list(call.arguments)
     while words and words[0].text.startswith("-"):
         option = words.pop(0).text
@@ -312,7 +312,7 @@ def _for_each(call: PartCall) -> Finding:
 
 
 def _delete_input(words: list[WordOfPart]) -> Finding:
-    """A command that deletes what its input names."""
+    """Describe a deletion of the files listed on standard input."""
     text = "Deletes every file that the part before names; they don't go to the trash"
     return Finding(text, DELETES, f"Runs {command_text(words)} for each.", "delete files")
 
@@ -332,7 +332,7 @@ def _as_administrator(call: PartCall) -> Finding:
 
 
 def _wrapped(call: PartCall) -> Finding:
-    """``env``, ``nohup``, ``time``: what they start, with the words before it left out."""
+    """Describe the command started by a wrapper such as ``env``, ``nohup`` or ``time``."""
     words = list(call.arguments)
     while words and (words[0].text.startswith("-") or "=" in words[0].text):
         option = words.pop(0).text
@@ -348,7 +348,7 @@ def _wrapped(call: PartCall) -> Finding:
 
 
 def _shell(call: PartCall) -> Finding:
-    """A shell with a script; ``-c`` with a literal text is taken apart before."""
+    """Describe a shell that runs a script. ``-c`` with a literal string has already been split into parts."""
     operands = call.operands()
     if operands and not call.has("-c"):
         return Finding(f"Runs the script `{operands[0].raw}`, which can do anything", RUNS_CODE)
@@ -375,6 +375,7 @@ def _cargo(call: PartCall) -> Finding:
     return _publish(call) if what == "publish" else _run_project(call)
 
 
+# Program -> function that describes a call.
 PROGRAMS: Final[Mapping[str, Callable[[PartCall], Finding]]] = {
     **dict.fromkeys(("pip", "pip3", "uv", "conda", "mamba", "poetry", "pipx", "pdm"), _python_packages),
     **dict.fromkeys(("apt", "apt-get", "brew", "dnf", "yum", "apk", "snap"), _system_packages),
@@ -403,4 +404,3 @@ PROGRAMS: Final[Mapping[str, Callable[[PartCall], Finding]]] = {
     **dict.fromkeys(("jupyter", "papermill"), _notebook),
     **dict.fromkeys(("twine", "flit"), _publish),
 }
-"""The explanation of a program by its name."""

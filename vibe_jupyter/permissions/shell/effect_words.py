@@ -1,6 +1,7 @@
-"""What the explanation of a command is made of, and the table of the everyday commands."""
+"""Building blocks of command explanations, and the table of common commands."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,18 +10,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.files.workspace import Located, Workspace
+from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart, shell_words
+from vibe_jupyter.permissions.shell.languages import sed_operands
 from vibe_jupyter.permissions.shell.measuring import Meter, count_text, expand_glob
+from vibe_jupyter.permissions.shell.options import CommandArgument
+from vibe_jupyter.permissions.shell.read_only_commands import SIMPLE_READERS, ReadOnlyCommand
 
 if TYPE_CHECKING:
     from vibe_jupyter.protocol import Risk  # `vibe-jupyter permission` starts without pydantic
 
-NAMES_SHOWN: Final = 3
-"""Operands that are named one by one."""
+NAMES_SHOWN: Final = 3  # operands that are listed individually
 
 
 class EffectTag(NamedTuple):
-    """The kind of an effect, in a few words, and how much it weighs."""
+    """Label of an effect and its risk level."""
 
     words: str
     risk: "Risk"
@@ -47,15 +51,12 @@ CANNOT_TELL: Final = "Vibe can't tell what this does"
 
 
 class Finding(NamedTuple):
-    """What one command does."""
+    """Explanation of one command."""
 
-    text: str
-    """A sentence without its full stop; names of things stand in backticks."""
+    text: str  # sentence without its period; names are in backticks
     tag: EffectTag
-    detail: str = ""
-    """More sentences; may be empty."""
-    action: str = ""
-    """The effect as the label of a button; empty where it needs none."""
+    detail: str = ""  # further sentences, or ''
+    action: str = ""  # effect as the label of a button, or '' for the default label
 
 
 NOT_EXPLAINED: Final = Finding(CANNOT_TELL, UNKNOWN)
@@ -63,35 +64,31 @@ NOT_EXPLAINED: Final = Finding(CANNOT_TELL, UNKNOWN)
 
 @dataclass(frozen=True)
 class PartCall:
-    """One command to be explained."""
+    """A command to explain."""
 
     words: Sequence[WordOfPart]
     workspace: Workspace
-    here: Path | None
-    """The folder it runs in; None where that cannot be told."""
-    meter: Meter | None
-    """None where nothing is to be counted."""
-    explain_inner: "Callable[[PartCall], Finding]"
-    """Explains a command that this one starts."""
-    fed_by: str = ""
-    """The name of the command whose output it gets; empty for none."""
+    here: Path | None  # working directory, or None if unknown
+    meter: Meter | None  # None if nothing is to be measured
+    explain_inner: "Callable[[PartCall], Finding]"  # explains a command started by this one
+    fed_by: str = ""  # name of the command piped into this one, or ''
 
     @property
     def name(self) -> str:
-        """Without its folder."""
+        """Name of the program without its directory."""
         return os.path.basename(self.words[0].text)
 
     @property
     def arguments(self) -> Sequence[WordOfPart]:
-        """All but its name."""
+        """All words but the name."""
         return self.words[1:]
 
     def has(self, *options: str) -> bool:
-        """Whether one of these options is given, ``-rf`` being ``-r`` and ``-f``."""
+        """Return whether one of the options is given. ``-rf`` counts as ``-r`` and ``-f``."""
         return any(_is_option(word.text, option) for word in self.arguments for option in options)
 
     def value(self, *options: str) -> WordOfPart | None:
-        """The word behind an option, or in it."""
+        """Return the value of an option, from the same word or the next one."""
         for at, word in enumerate(self.arguments):
             name, equals, inside = word.text.partition("=")
             if name in options and equals:
@@ -101,11 +98,11 @@ class PartCall:
         return None
 
     def operands(self, valued: str = "", long: Sequence[str] = ()) -> list[WordOfPart]:
-        """The arguments that are no options.
+        """Return the arguments that aren't options.
 
         Args:
-            valued: the letters of options that take the next word.
-            long: such options with long names.
+            valued: Letters of options that take the next word as their value.
+            long: Long options that do.
         """
         out: list[WordOfPart] = []
         words = iter(self.arguments)
@@ -119,13 +116,13 @@ class PartCall:
         return out
 
     def inner(self, words: Sequence[WordOfPart]) -> Finding:
-        """What a command does that this one starts."""
+        """Explain a command started by this one."""
         if not words:
             return NOT_EXPLAINED
         return self.explain_inner(PartCall(words, self.workspace, self.here, self.meter, self.explain_inner))
 
     def located(self, word: WordOfPart) -> Located | None:
-        """Where a path leads; None where that cannot be told."""
+        """Resolve a path, or return None if that is impossible."""
         if not word.literal or word.wild or self.here is None:
             return None
         try:
@@ -134,7 +131,7 @@ class PartCall:
             return None
 
     def paths(self, words: Sequence[WordOfPart]) -> list[Path] | None:
-        """What words name, globs as they stand now; None where that cannot be told."""
+        """Resolve words to paths, expanding globs against the file system. None if they can't be resolved."""
         if self.here is None or not all(word.literal for word in words):
             return None
         here = self.here
@@ -143,22 +140,17 @@ class PartCall:
 
 @dataclass(frozen=True)
 class Words:
-    """How a command with operands is put in words."""
+    """Sentence templates for a command."""
 
-    on: str
-    """With ``{}`` for its operands."""
-    alone: str = ""
-    """Without operands; empty where it is not known what it does then."""
+    on: str  # template, with `{}` for the operands
+    alone: str = ""  # text without operands, or '' if the effect is unknown then
     tag: EffectTag = HARMLESS
-    valued: str = ""
-    """The letters of options that take the next word."""
-    risky: Mapping[str, EffectTag] = field(default_factory=dict[str, EffectTag])
-    """Options with which it does something else."""
-    opens: bool = True
-    """Whether its operands are files that it reads."""
+    valued: str = ""  # letters of options that take the next word as their value
+    risky: Mapping[str, EffectTag] = field(default_factory=dict[str, EffectTag])  # options that change the effect
+    opens: bool = True  # True if the operands are files that the command reads
 
     def explain(self, call: PartCall) -> Finding:
-        """The words for this call."""
+        """Describe a call with the templates."""
         for option, tag in self.risky.items():
             if call.has(option):
                 return Finding(f"Runs `{call.name}` with `{option}`, which changes files", tag)
@@ -166,7 +158,10 @@ class Words:
         text = self.on.format(name_list(operands)) if operands else self.alone
         if not text:
             return NOT_EXPLAINED
-        return reading(call, operands, text) if self.tag is HARMLESS and self.opens else Finding(text, self.tag)
+        if self.tag is not HARMLESS:
+            return Finding(text, self.tag)
+        found = reading(call, operands, text) if self.opens else Finding(text, self.tag)
+        return found if found.tag is READS_SECRETS or only_reads(call) else NOT_EXPLAINED
 
 
 def _is_option(word: str, option: str) -> bool:
@@ -175,8 +170,22 @@ def _is_option(word: str, option: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and option[1:] in word[1:]
 
 
+def only_reads(call: PartCall) -> bool:
+    """Return whether the options of a command are known to make it only read, wherever its operands are."""
+    arguments = [CommandArgument(word.text) for word in call.arguments]
+    rule = SIMPLE_READERS.get(call.name)
+    try:
+        if call.name == "sed":
+            sed_operands(arguments)
+        elif isinstance(rule, ReadOnlyCommand):
+            rule.parse(arguments, call.name)
+    except UnknownCommand:
+        return False
+    return True
+
+
 def name_list(words: Sequence[WordOfPart]) -> str:
-    """``a``, ``b`` and 3 more."""
+    """List names in backticks, at most `NAMES_SHOWN`: "`a`, `b` and 3 more"."""
     shown = [f"`{word.raw}`" for word in words[:NAMES_SHOWN]]
     if len(words) > NAMES_SHOWN:
         return f"{', '.join(shown)} and {len(words) - NAMES_SHOWN:,} more"
@@ -184,7 +193,7 @@ def name_list(words: Sequence[WordOfPart]) -> str:
 
 
 def reading(call: PartCall, operands: Sequence[WordOfPart], text: str) -> Finding:
-    """A command that only reads what it names."""
+    """Describe a command that only reads its operands, with the risk of the places they are in."""
     places = [place for word in operands if (place := call.located(word)) is not None]
     for place in places:
         if why := place.protection("read"):
@@ -194,7 +203,7 @@ def reading(call: PartCall, operands: Sequence[WordOfPart], text: str) -> Findin
 
 
 def deleting(call: PartCall, words: Sequence[WordOfPart], verb: str = "Deletes") -> Finding:
-    """A command that deletes what it names, with how much that is."""
+    """Describe a command that deletes its operands, with their number and size."""
     paths = call.paths(words) if call.meter is not None else None
     if paths is None or call.meter is None:
         named = name_list(words) or "what it finds"
@@ -228,7 +237,7 @@ def _shown_path(path: Path, call: PartCall) -> str:
 
 
 def overwriting(call: PartCall, word: WordOfPart, text: str) -> Finding:
-    """A command that writes a file, which may be there already."""
+    """Describe a command that writes a file, and warn if one would be replaced."""
     if call.here is not None and word.literal and not word.wild:
         target = call.here / word.text
         size = call.meter.size_of(target) if call.meter is not None and target.is_file() else None
@@ -272,8 +281,7 @@ def _stream_edit(call: PartCall) -> Finding:
         files = files[1:]
     if in_place:
         return Finding(f"Edits {name_list(files) or 'files'} in place", CHANGES)
-    text = " ".join(word.text for word in call.arguments)
-    if any(mark in text for mark in ("/w ", "/e", "w ")) or call.has("-f", "--file"):
+    if not only_reads(call):
         return NOT_EXPLAINED
     return reading(call, files, f"Shows {name_list(files) or 'its input'}, with changes")
 
@@ -303,20 +311,33 @@ def _tee(call: PartCall) -> Finding:
     return overwriting(call, files[0], f"Writes its input to {name_list(files)}")
 
 
+# Letters and long options of tar that start no program and delete nothing.
+_TAR_MODE: Final = re.compile(r"[xctvzjJapkmhfC]*")
+_TAR_LONG: Final = frozenset(
+    {
+        *("--extract", "--create", "--list", "--file", "--verbose", "--gzip", "--bzip2", "--xz", "--zstd", "--exclude"),
+        *("--directory", "--strip-components", "--auto-compress", "--wildcards"),
+    }
+)
+
+
 def _archive(call: PartCall) -> Finding:
-    mode = call.arguments[0].text.lstrip("-") if call.arguments else ""
+    first = call.arguments[0].text if call.arguments else ""
+    mode = "" if first.startswith("--") else first.lstrip("-")
     file = call.value("-f", "--file")
-    if file is None and "f" in mode.partition("=")[0] and len(call.arguments) > 1:
+    if file is None and "f" in mode and len(call.arguments) > 1:
         file = call.arguments[1]
     named = f"`{file.raw}`" if file is not None else "an archive"
-    if mode.startswith("-") or not mode:
+    long = [word.text.partition("=")[0] for word in call.arguments if word.text.startswith("--")]
+    short = [word.text[1:] for word in call.arguments if word.text.startswith("-") and not word.text.startswith("--")]
+    if not all(map(_TAR_MODE.fullmatch, (mode, *short))) or not _TAR_LONG.issuperset(long):
         return NOT_EXPLAINED
-    if "x" in mode or call.has("--extract"):
+    if "x" in mode or "--extract" in long:
         return Finding(f"Unpacks {named}; files of the same names are replaced", CHANGES)
-    if "t" in mode or call.has("--list"):
-        return Finding(f"Lists what is in {named}", HARMLESS)
-    if "c" in mode or call.has("--create"):
+    if "c" in mode or "--create" in long:
         return Finding(f"Packs files into {named}", CHANGES)
+    if "t" in mode or "--list" in long:
+        return Finding(f"Lists what is in {named}", HARMLESS)
     return NOT_EXPLAINED
 
 
@@ -409,6 +430,7 @@ _WRITERS: Final[Mapping[str, Words]] = {
     **dict.fromkeys(("source", "."), Words("Runs the commands in {}, which can do anything", tag=RUNS_CODE)),
 }
 
+# Command -> function that describes a call.
 EVERYDAY: Final[Mapping[str, Callable[[PartCall], Finding]]] = {
     **{name: words.explain for name, words in {**_PLAIN_READERS, **_WRITERS}.items()},
     **dict.fromkeys(("cp", "mv", "install"), _copy),
@@ -436,9 +458,8 @@ EVERYDAY: Final[Mapping[str, Callable[[PartCall], Finding]]] = {
         _always("Sends data to another computer", LEAVES, "send data"),
     ),
 }
-"""The explanation of a command by its name."""
 
 
 def command_text(words: Sequence[WordOfPart]) -> str:
-    """The words of an inner command as code."""
+    """Format the words of a started command as inline code."""
     return f"`{shell_words(words)}`"

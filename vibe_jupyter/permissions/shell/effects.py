@@ -1,6 +1,7 @@
-"""What every part of a shell command does, in words, and how much it weighs. Runs nothing and follows no link.
+"""Explain the effect and risk of each part of a shell command. Runs nothing and follows no links.
 
-It explains and never allows: what runs without asking is decided in `judge`. A part that cannot be explained says so.
+It explains but never allows: `judge` decides what runs without asking. A part that can't be explained is labeled as
+such.
 """
 
 import os
@@ -31,8 +32,7 @@ from vibe_jupyter.permissions.shell.measuring import Meter
 if TYPE_CHECKING:
     from vibe_jupyter.protocol import Risk
 
-INNER_DEPTH: Final = 3
-"""Commands within commands, such as ``sudo sh -c '…'``, that are followed."""
+INNER_DEPTH: Final = 3  # nesting depth of commands within commands, such as `sudo sh -c '…'`
 _LEVELS: Final[tuple["Risk", ...]] = ("low", "medium", "high")
 _JOINS: Final[dict[Join, str]] = {
     "": "",
@@ -43,13 +43,13 @@ _JOINS: Final[dict[Join, str]] = {
     "&": "Runs while the part before is still running (`&`).",
     "$(": "Runs first; a later part uses what it prints.",
 }
+# Prefixes of variables that can make programs run other code.
 _HOOKS: Final = ("LD_", "DYLD_", "PYTHON", "GIT_", "BASH_", "NODE_")
-"""Variables that begin so can make programs run other code."""
 _HOOK_NAMES: Final = frozenset({"PATH", "IFS", "ENV", "EDITOR", "PAGER", "PROMPT_COMMAND", "PERL5OPT", "RUBYOPT"})
 
 
 class PartEffect(NamedTuple):
-    """What one part of a command does: the fields of `vibe_jupyter.protocol.Effect`."""
+    """Effect of one part of a command. Has the fields of `vibe_jupyter.protocol.Effect`."""
 
     part: str
     text: str
@@ -60,17 +60,17 @@ class PartEffect(NamedTuple):
 
 
 def worst_risk(effects: Sequence[PartEffect]) -> "Risk":
-    """The level of a command is that of its worst part."""
+    """Return the highest risk level of the parts, or "medium" if there are none."""
     return _LEVELS[max((_LEVELS.index(effect.risk) for effect in effects), default=1)]
 
 
 def explain_command(command: str, workspace: Workspace, *, measure: bool) -> tuple[PartEffect, ...]:
-    """What each part of a command does, in the order in which they are written.
+    """Explain each part of a command, in the order written.
 
     Args:
-        command: as bash gets it, in the project folder.
-        workspace: the project.
-        measure: whether what is deleted or lost is counted, which takes up to `MEASURING_SECONDS`.
+        command: The command as bash receives it, in the project folder.
+        workspace: The project.
+        measure: Whether to measure what is deleted or lost, which takes up to `MEASURING_SECONDS`.
     """
     parts = _parts_of(command, depth=0)
     if parts is None:
@@ -90,7 +90,7 @@ def _parts_of(command: str, depth: int) -> tuple[CommandPart, ...] | None:
 
 
 def _unwrapped(parts: Sequence[CommandPart], depth: int) -> Iterator[CommandPart]:
-    """With ``sh -c 'a; b'`` and ``eval 'a; b'`` taken apart where their text is known."""
+    """Replace ``sh -c 'a; b'`` and ``eval 'a; b'`` by their parts if the string is literal."""
     for part in parts:
         inner = _inner_parts(part, depth) if depth < INNER_DEPTH else None
         if inner is None:
@@ -120,8 +120,7 @@ def _inner_parts(part: CommandPart, depth: int) -> tuple[CommandPart, ...] | Non
 class _Explaining:
     workspace: Workspace
     meter: Meter | None
-    here: Path | None
-    """The folder that the next part runs in; None where that cannot be told."""
+    here: Path | None  # working directory of the next part, or None if unknown
     _depth: int = 0
 
     def effects(self, parts: Sequence[CommandPart]) -> Iterator[PartEffect]:
@@ -145,7 +144,7 @@ class _Explaining:
         return NOT_EXPLAINED if finding.tag.risk != "high" and any(map(_is_hook, part.assigns)) else finding
 
     def _explain(self, call: PartCall) -> Finding:
-        """One command by its table; what it starts comes through here again."""
+        """Explain one command by the tables. Commands that it starts are explained recursively."""
         if self._depth > INNER_DEPTH or not call.words[0].literal or call.words[0].wild:
             return NOT_EXPLAINED
         self._depth += 1

@@ -1,4 +1,4 @@
-"""The simple commands a line comes to: loops unrolled, variables and braces filled in, changes of folder followed."""
+"""Evaluate a parsed command line to simple commands: unroll loops, expand variables and braces, track ``cd``."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,34 +9,27 @@ from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_line import Branches, Chain, Command, Lines, Loop, Part, Pipeline, ShellWord
 from vibe_jupyter.permissions.shell.operands import Operands
 
-SIMPLE_LIMIT: Final = 200
-"""Simple commands that a line may come to."""
-FOLDERS_LIMIT: Final = 4
-"""Folders in which a command may find itself."""
+SIMPLE_LIMIT: Final = 200  # simple commands that a command line may evaluate to
+FOLDERS_LIMIT: Final = 4  # possible working directories of a command
 _STATUS: Final = "?"
+# Commands that may receive the exit status of the previous one.
 _PRINTERS: Final = frozenset({"echo", "printf", "exit", "test", "["})
-"""Commands that may be given the status of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """A name and its arguments."""
+    """A simple command after evaluation."""
 
     words: tuple[ShellWord, ...]
-    fed: bool = False
-    """Whether its standard input is a pipe, a here-document, a file or /dev/null."""
-    here: Path | None = None
-    """The folder it runs in, where that is not the project folder."""
-    files: tuple[ShellWord, ...] = ()
-    """What its standard input comes from."""
-    before: "Simple | None" = None
-    """The command whose output it gets."""
-    exact: bool = True
-    """Whether its words are as written, so that they say what a grant would cover."""
+    fed: bool = False  # True if standard input is a pipe, a here-document, a file or /dev/null
+    here: Path | None = None  # working directory if it isn't the project folder
+    files: tuple[ShellWord, ...] = ()  # files redirected to standard input
+    before: "Simple | None" = None  # the command piped into this one
+    exact: bool = True  # True if the words are as written, so that they describe what a grant would cover
 
     @property
     def name(self) -> str:
-        """Its first word without quotes."""
+        """First word without quotes."""
         return self.words[0].text
 
 
@@ -44,15 +37,15 @@ class Simple:
 class _State:
     folders: tuple[Path, ...]
     values: dict[str, str] = field(default_factory=dict[str, str])
-    depth: int = 0
-    """Loops and branches around it."""
+    depth: int = 0  # nesting depth of loops and branches
 
 
 def simple_commands(lines: Lines, operands: Operands) -> tuple[Simple, ...]:
-    """What a line comes to, in order; each command that may run in several folders comes once for each.
+    """Evaluate a command line. A command that may run in several folders is returned once for each.
 
     Raises:
-        Refused: it changes to a folder that cannot be followed, names a value that is not known, or comes to too much.
+        UnknownCommand: The line changes to a folder that can't be determined, uses an unknown value, or exceeds a
+            limit.
     """
     evaluation = _Evaluation(operands)
     evaluation.lines(lines, _State((operands.workspace.root,)))
@@ -88,20 +81,20 @@ class _Evaluation:
             raise UnknownCommand("name", "it is unclear in which folder it runs")
 
     def _target(self, pipeline: Pipeline, state: _State) -> ShellWord | None:
-        """Where ``cd`` leads; None for everything else."""
+        """Return the argument of a pipeline that is a ``cd``, or None for any other pipeline."""
         names = [part.words[0].raw for part in pipeline if isinstance(part, Command)]
         if "cd" not in names:
             return None
         words = [word for part in pipeline if isinstance(part, Command) for word in self._words(part, state)]
         words = [word for word in words if word.text != "--"]
-        # A file that cannot be opened keeps `cd` from running.
+        # If an input file can't be opened, the shell doesn't run `cd`.
         from_file = any(part.files for part in pipeline if isinstance(part, Command))
         if len(pipeline) > 1 or state.depth or len(words) != 2 or words[1].wild or from_file:
             raise UnknownCommand("name", "it changes the folder in a way that is not followed")
         return words[1]
 
     def _entered(self, folder: Path, target: ShellWord) -> Path:
-        """The folder that ``cd`` comes to, where the way there is the same with links and without."""
+        """Return the folder entered by ``cd``. It must be the same with links resolved and without."""
         if target.text.startswith("-") or not target.text:
             raise UnknownCommand("place", f"changes to an unknown folder: {target.text}")
         located = self.operands.at(folder).path(target.text)
@@ -168,7 +161,7 @@ class _Evaluation:
 
 
 def _normal(path: Path) -> str:
-    """Without ``.`` and ``..``, links not looked at."""
+    """Collapse ``.`` and ``..`` without resolving links."""
     out: list[str] = []
     for part in path.parts[1:]:
         if part == "..":

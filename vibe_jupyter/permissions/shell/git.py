@@ -1,7 +1,7 @@
-"""The reading commands of git.
+"""Check git's read-only commands.
 
-What shows names, numbers and messages alone is allowed. What shows or searches content is allowed where no file that is
-protected or outside the project takes part, told from the names in the index and in the commits it would show.
+Commands that show only names, numbers and messages are allowed. Commands that show or search content are allowed if no
+protected or outside file is involved, according to the names in the index and in the commits to be shown.
 """
 
 import os
@@ -13,30 +13,37 @@ from typing import Final
 
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.git_changes import Look, pathspecs
-from vibe_jupyter.permissions.shell.git_commands import NARROWING, SUBCOMMANDS, WITH_PATCH, WITHOUT_PATCH, SubCommand
+from vibe_jupyter.permissions.shell.git_commands import (
+    GLOBAL_OPTIONS,
+    IGNORING_CHANGES,
+    NARROWING,
+    SETTINGS,
+    SILENT,
+    SUBCOMMANDS,
+    WITH_PATCH,
+    WITHOUT_PATCH,
+    SubCommand,
+)
 from vibe_jupyter.permissions.shell.git_config import Trait, text_of
 from vibe_jupyter.permissions.shell.git_repository import Repository
 from vibe_jupyter.permissions.shell.operands import Operands
 from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, is_safe_pattern
 from vibe_jupyter.permissions.shell.read_only_commands import CommandCall
 
-_GLOBAL: Final = ("--no-pager", "-P", "--no-optional-locks")
-_SETTINGS: Final = ("color.ui=never", "color.ui=false", "color.ui=always", "core.quotepath=false", "core.pager=cat")
-"""What may be set with ``-c``."""
 _ALONE: Final = ("--version",)
 _REVISION: Final = re.compile(r"\^?[\w./@{}^~+-]+(?:\.\.\.?[\w./@{}^~+-]*)?", re.ASCII)
+# A path that doesn't exist. Only used after no revision of that name was found.
 _MISSING_PATH: Final = re.compile(r"(?!.*(?:\.\.|-g[0-9a-f]{4,}$))(?:[\w.-]+/)+[\w.-]+", re.ASCII)
-"""A path that is not there; a branch of that name was looked for, and nothing else is called so."""
 _REFLOG_COMMANDS: Final = ("delete", "drop", "exists", "expire", "list", "write")
 _PICKAXE: Final = ("-S", "-G")
 _EVERYTHING: Final = ("--all", "--branches", "--tags", "--remotes", "-g", "--walk-reflogs", "--boundary")
 _WITH_PASSWORD: Final = re.compile(r"://[^/\s]*@")
+# Files in the home folder that may rewrite addresses (`insteadOf`).
 _USER_SETTINGS: Final = (".gitconfig", ".config/git/config")
-"""Files in the home folder that may put another address in place of one."""
 
 
 def check_git(call: CommandCall) -> None:
-    """git, where this repository names no program to run, and nothing that is protected is shown."""
+    """Check a git command: the repository must name no program to run, and nothing protected may be shown."""
     arguments = list(call.arguments)
     if [argument.text for argument in arguments] == list(_ALONE):
         return
@@ -66,9 +73,9 @@ def check_git(call: CommandCall) -> None:
 
 
 def _global_options(arguments: list[CommandArgument], operands: Operands) -> Operands:
-    """What stands before the command; returns the operands of the folder it is to run in."""
+    """Consume the options before the subcommand. Returns the operands for the folder in which it runs."""
     while arguments and not arguments[0].from_glob:
-        if arguments[0].text in _GLOBAL:
+        if arguments[0].text in GLOBAL_OPTIONS:
             arguments.pop(0)
         elif arguments[0].text == "-C" and len(arguments) > 1 and not arguments[1].from_glob:
             located = operands.path(arguments[1].text or ".")
@@ -76,7 +83,7 @@ def _global_options(arguments: list[CommandArgument], operands: Operands) -> Ope
                 raise UnknownCommand("operand", f"git -C {arguments[1].text} names no folder")
             operands = operands.at(located.path)
             del arguments[:2]
-        elif arguments[0].text == "-c" and len(arguments) > 1 and arguments[1].text in _SETTINGS:
+        elif arguments[0].text == "-c" and len(arguments) > 1 and arguments[1].text in SETTINGS:
             del arguments[:2]
         else:
             break
@@ -85,13 +92,12 @@ def _global_options(arguments: list[CommandArgument], operands: Operands) -> Ope
 
 @dataclass(frozen=True)
 class _GitCall:
-    """One call of a reading command, in a repository."""
+    """A read-only git command in a repository."""
 
     name: str
     sub: SubCommand
     given: GivenOptions
-    behind: tuple[CommandArgument, ...]
-    """What stands behind ``--``."""
+    behind: tuple[CommandArgument, ...]  # arguments after `--`
     operands: Operands
     repository: Repository
     home: str
@@ -130,10 +136,11 @@ class _GitCall:
     def _repository_traits(self) -> frozenset[Trait]:
         traits = set(self.sub.traits)
         given = self.given
-        if self._shows_content and not given.has("--no-textconv"):
+        compares = self.sub.shows_changes and given.has(*SILENT) and given.has(*IGNORING_CHANGES)
+        if (self._shows_content or compares) and not given.has("--no-textconv"):
             traits.add("patch")
         if self.name == "diff":
-            if self._shows_patches and not given.has("--no-ext-diff"):
+            if (self._shows_patches or compares) and not given.has("--no-ext-diff"):
                 traits.add("external")
             if given.has("--staged", "--cached"):
                 traits.discard("worktree")
@@ -142,7 +149,7 @@ class _GitCall:
         return frozenset(traits)
 
     def _check_revision(self, text: str) -> None:
-        """A revision, a path, or ``revision:path``; what cannot be told is judged as both."""
+        """Check a revision, a path, or ``revision:path``. Anything ambiguous is checked as both."""
         revision, colon, path = text.partition(":")
         if colon:
             if not _REVISION.fullmatch(revision):
@@ -155,7 +162,7 @@ class _GitCall:
             self._check_pathspec(text)
 
     def _check_stored(self, text: str, revision: str, path: str) -> None:
-        """A file as it was: its name counts, from the top of the repository."""
+        """Check a file in a revision by its path from the top of the repository."""
         top = self.repository.root
         start = self.operands.here if path.startswith(("./", "../")) or path in (".", "..") else top
         inside = os.path.relpath(os.path.join(start, path), top)
@@ -168,14 +175,14 @@ class _GitCall:
             raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
 
     def _check_pathspec(self, text: str) -> None:
-        """Only files that may be read are named; what a glob stands for is read from the names of the repository."""
+        """Check that a path may be read. The files matched by a glob are taken from the repository instead."""
         specs = pathspecs([text], self.operands.here, self.repository.root)
         named = specs.plain_name
         if named is not None and self.sub.names_files:
             self.operands.path(str(self.repository.root / named))
 
     def _check_addresses(self) -> None:
-        """Addresses are shown, and may hold passwords."""
+        """Refuse addresses with a password, since the command prints them."""
         texts = [f"{setting.part} {setting.value}" for setting in self.repository.settings]
         texts += [text_of(path) for name in _USER_SETTINGS if (path := Path(self.home, name)).is_file()]
         if any(map(_WITH_PASSWORD.search, texts)):
@@ -186,14 +193,14 @@ class _GitCall:
         return Look(self.repository, self.operands.workspace.root, specs)
 
     def _split_operands(self) -> tuple[list[str], list[str]]:
-        """Revisions and paths among the operands."""
+        """Split the operands into revisions and paths."""
         look = self._look_at(())
         revisions: list[str] = []
         paths: list[str] = []
         for operand in self.given.operands:
             text = operand.text
             if not paths and ":" in text and not text.startswith(":"):
-                continue  # a file as it was, which was judged
+                continue  # a file in a revision, already checked
             if not paths and _REVISION.fullmatch(text) and self._is_revision(look, text):
                 revisions.append(text)
             elif self.operands.exists(text) or any(mark in text for mark in "*?[:") or _MISSING_PATH.fullmatch(text):
@@ -212,7 +219,7 @@ class _GitCall:
             raise UnknownCommand("place", f"git {self.name} would show what is in every branch")
         revisions, paths = self._split_operands()
         if self.given.has("--follow"):
-            paths = []  # a file may have had any other name before
+            paths = []  # the file may have had any name before
         look = self._look_at(paths)
         if self.name == "diff":
             look.refuse(self._compared_trees(look, revisions))
@@ -247,7 +254,7 @@ class _GitCall:
         return [path for base in bases for path in look.between(look.tree_of(base), look.tree_of(other))]
 
     def _shown_commits(self, look: Look, revisions: Sequence[str], *, narrowed: bool) -> list[str]:
-        """The commits it shows, and perhaps some more."""
+        """Return a superset of the commits shown."""
         starts: list[str] = []
         until: list[str] = []
         for text in revisions or ["HEAD"]:
@@ -265,16 +272,18 @@ class _GitCall:
         return look.history(begin, end, self._most_commits(narrowed=narrowed))
 
     def _most_commits(self, *, narrowed: bool) -> int | None:
-        """How many steps back it looks at most; None if there is no telling."""
+        """Return an upper bound of the steps back from the starting commits, or None if there is none."""
         given = self.given
-        counts = [int(count) for count in given.values("-#", "-n", "--max-count") if count.isdigit()]
+        counts, skipped = given.values("-#", "-n", "--max-count"), given.values("--skip")
+        # Git also takes numbers with a sign, and a negative one as no limit.
+        if not all(count.isascii() and count.isdecimal() for count in (*counts, *skipped)):
+            return None
         if not counts or given.has(*NARROWING) or narrowed:
             return None
-        skipped = [int(count) for count in given.values("--skip") if count.isdigit()]
-        return counts[-1] + sum(skipped)
+        return int(counts[-1]) + sum(map(int, skipped))
 
     def _check_search(self) -> None:
-        """``git grep``: the files of the index, or of the commits that are named."""
+        """Check ``git grep``, which searches the files of the index or of the given commits."""
         given = self.given
         operands = [operand.text for operand in given.operands]
         patterns = given.values("-e")
@@ -297,6 +306,8 @@ class _GitCall:
         look = self._look_at(paths if any(map(_is_wanted, paths)) else [*paths, "."])
         if not commits:
             look.refuse(look.in_index())
+        if not commits and not given.has("--cached"):
+            look.refuse_links()
         for oid in commits:
             look.refuse(look.between(None, look.tree_of(oid)))
 

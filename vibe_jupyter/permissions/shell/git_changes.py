@@ -1,4 +1,4 @@
-"""Which files a look at changes would show, and which of them a command of git was asked for."""
+"""Determine which files a git command would show changes of, and match them against its pathspecs."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,28 +12,23 @@ from vibe_jupyter.permissions.shell.git_objects import Commit, TreeEntry
 from vibe_jupyter.permissions.shell.git_repository import Repository
 from vibe_jupyter.permissions.shell.operands import Glob, plain_glob
 
-COMMITS_LIMIT: Final = 80
-"""Commits whose changes are looked at for one decision."""
-STEPS_LIMIT: Final = 20_000
-"""Entries of trees that are looked at for one decision."""
-HIDDEN_LIMIT: Final = 2_000
-"""Files of the index that are compared with the work tree for one decision."""
+COMMITS_LIMIT: Final = 80  # commits examined per decision
+STEPS_LIMIT: Final = 20_000  # tree entries examined per decision
+HIDDEN_LIMIT: Final = 2_000  # index entries compared with the work tree per decision
 
 _EXCLUDING: Final = (":(exclude)", ":!", ":^", ":(top,exclude)", ":(exclude,top)", ":!/", ":^/", ":/!", ":/^")
 _FROM_TOP: Final = (":/", ":(top)")
 _WILD: Final = "*?[\\"
-SPECS_LIMIT: Final = 50
-"""Pathspecs of one command."""
+SPECS_LIMIT: Final = 50  # pathspecs per command
 
 
 @dataclass(frozen=True)
 class _Spec:
-    glob: Glob
-    """From the top of the repository."""
+    glob: Glob  # relative to the top of the repository
     excludes: bool
 
     def covers(self, path: str) -> bool:
-        """Whether it may be this path or lie below what is named."""
+        """Return whether this path or a parent folder matches."""
         if len(self.glob.texts) == 1:
             named = self.glob.texts[0]
             return named in ("", path) or path.startswith(f"{named}/")
@@ -45,19 +40,19 @@ class _Spec:
 
 @dataclass(frozen=True)
 class Pathspecs:
-    """All that stands behind the options."""
+    """All pathspecs of a command, including exclusions."""
 
     specs: tuple[_Spec, ...]
 
     def covers(self, path: str) -> bool:
-        """Whether a file at this path, from the top of the repository, may be shown; true also in doubt."""
+        """Return whether a file may be shown, given its path from the top of the repository. True if in doubt."""
         wanted = [spec for spec in self.specs if not spec.excludes]
         if wanted and not any(spec.covers(path) for spec in wanted):
             return False
         return not any(spec.covers(path) for spec in self.specs if spec.excludes)
 
     def enters(self, folder: str) -> bool:
-        """Whether something below a folder may be shown; true also in doubt."""
+        """Return whether anything below a folder may be shown. True if in doubt."""
         inside = f"{folder}/"
         return self._is_open or any(
             named in ("", folder) or named.startswith(inside) or folder.startswith(f"{named}/")
@@ -68,7 +63,7 @@ class Pathspecs:
 
     @property
     def plain_name(self) -> str | None:
-        """What the only one names, from the top of the repository; None for globs, exceptions and several."""
+        """Path of the only pathspec, from the top of the repository. None if there are others or it is a glob."""
         wanted = [spec for spec in self.specs if not spec.excludes and len(spec.glob.texts) == 1]
         return wanted[0].glob.texts[0] if len(self.specs) == len(wanted) == 1 else None
 
@@ -80,7 +75,7 @@ class Pathspecs:
 
 @dataclass
 class Look:
-    """A look at changes in a repository, as a project may have it."""
+    """A query for the files involved in a git command that the project may not read without asking ("hidden" files)."""
 
     repository: Repository
     project: Path
@@ -90,16 +85,28 @@ class Look:
     _commits: dict[str, Commit] = field(default_factory=dict[str, Commit])
 
     def refuse(self, shown: Iterable[str]) -> None:
-        """Ask where something would be shown that nobody allowed.
+        """Raise if any file would be shown.
+
+        Args:
+            shown: The hidden files to be shown.
 
         Raises:
-            Refused: naming the first of these paths.
+            UnknownCommand: There is one. The message names the first.
         """
         for path in shown:
             raise UnknownCommand("place", f"may show {path}, which {self.why_hidden(path)}")
 
+    def refuse_links(self) -> None:
+        """Raise if a folder of the index is a link now: git would search what it leads to."""
+        root = self.repository.root
+        for folder in {path.rpartition("/")[0] for path in self.repository.index.places}:
+            steps = folder.split("/")
+            for place in ("/".join(steps[: count + 1]) for count in range(len(steps))):
+                if self.specs.enters(place) and (root / place).is_symlink():
+                    raise UnknownCommand("place", f"may look through {place}, which is a link")
+
     def why_hidden(self, path: str) -> str | None:
-        """Why the content of a file is not shown unasked; None if it may be."""
+        """Return why the content of a file may not be shown without asking, or None if it may."""
         inside = self._project_prefix
         if inside and not path.startswith(inside):
             return "is outside the project"
@@ -107,7 +114,7 @@ class Look:
 
     @property
     def _project_prefix(self) -> str:
-        """How the paths of the project begin; empty where the repository is all of it or a part."""
+        """Path of the project within the repository, with a trailing slash. '' unless it is a subfolder."""
         root = self.repository.root
         if root in self.project.parents:
             return f"{self.project.relative_to(root)}/"
@@ -117,13 +124,13 @@ class Look:
         return self.specs.covers(path) and self.why_hidden(path) is not None
 
     def in_index(self) -> Iterator[str]:
-        """The files of the index that are hidden."""
+        """Yield the hidden files in the index."""
         places = self.repository.index.places
         if self._project_prefix or may_hold_secret_names("\n".join(places)):
             yield from (path for path in places if self._shows_path(path))
 
     def changed_in_work_tree(self) -> Iterator[str]:
-        """The hidden files that are not as the index says."""
+        """Yield the hidden files that differ between the index and the work tree."""
         index = self.repository.index
         for number, path in enumerate(self.in_index()):
             if number == HIDDEN_LIMIT:
@@ -133,7 +140,7 @@ class Look:
                 yield path
 
     def staged_against(self, tree: str | None) -> Iterator[str]:
-        """The hidden files that the index and a tree do not have in common."""
+        """Yield the hidden files that differ between the index and a tree."""
         index = self.repository.index
         if tree is not None:
             yield from self._not_staged(tree, "")
@@ -166,12 +173,12 @@ class Look:
         return entry
 
     def tree_of(self, revision: str) -> str | None:
-        """The tree of a commit; None where the revision names nothing."""
+        """Return the tree of a commit, or None if the revision doesn't exist."""
         oid = self.repository.objects.resolve(revision)
         return None if oid is None else self._read_commit(oid).tree
 
     def between(self, one: str | None, other: str | None, folder: str = "") -> Iterator[str]:
-        """The hidden files in which two trees differ."""
+        """Yield the hidden files that differ between two trees."""
         if one == other:
             return
         old, new = (self._read_tree(tree) for tree in (one, other))
@@ -188,22 +195,22 @@ class Look:
                 yield path
 
     def in_commits(self, oids: Iterable[str]) -> Iterator[str]:
-        """The hidden files that commits change."""
+        """Yield the hidden files that commits change."""
         for oid in oids:
             commit = self._read_commit(oid)
             for parent in commit.parents or (None,):
                 yield from self.between(self._read_commit(parent).tree if parent else None, commit.tree)
 
     def history(self, starts: Iterable[str], until: Iterable[str] = (), most: int | None = None) -> list[str]:
-        """The commits of which these are made, newest first; at least those that git would come by.
+        """Return the commits reachable from the given ones, newest first. May include more than git would visit.
 
         Args:
-            starts: where to begin.
-            until: commits that are left out, with all before them.
-            most: steps back, at most.
+            starts: Commits to start from.
+            until: Commits to exclude with their ancestors.
+            most: Upper bound of the steps back.
 
         Raises:
-            Refused: there are more than can be looked at in a moment.
+            UnknownCommand: There are more than `COMMITS_LIMIT`.
         """
         left_out = set(self._commits_before(until, COMMITS_LIMIT))
         found = self._commits_before((start for start in starts if start not in left_out), most, left_out)
@@ -212,7 +219,7 @@ class Look:
         return found
 
     def merge_bases(self, one: str, other: str) -> list[str]:
-        """The commits that two have in common, at least the best of them."""
+        """Return common ancestors of two commits, including the merge bases."""
         first = self.history([one])
         common = set(first) & set(self.history([other]))
         older = {parent for oid in common for parent in self._read_commit(oid).parents}
@@ -237,7 +244,7 @@ class Look:
         return self._commits[oid]
 
     def _read_tree(self, oid: str | None) -> Mapping[str, TreeEntry]:
-        """The entries of a tree; none where there is no tree."""
+        """Return the entries of a tree, or none if there is no tree."""
         if oid is None:
             return {}
         if oid not in self._trees:
@@ -251,10 +258,10 @@ class Look:
 
 
 def pathspecs(texts: Iterable[str], here: Path, top: Path) -> Pathspecs:
-    """Read pathspecs as git does in the folder `here` of a repository at `top`.
+    """Parse pathspecs as git does in the folder `here` of a repository whose top is `top`.
 
     Raises:
-        Refused: one is of a form whose meaning is not known here.
+        UnknownCommand: The meaning of one isn't known here.
     """
     specs = tuple(_spec(text, here, top) for text in texts)
     if len(specs) > SPECS_LIMIT:

@@ -1,4 +1,4 @@
-"""The reading commands of git, each with the options that keep it so."""
+"""Table of git's read-only commands and their read-only options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,57 +27,60 @@ _LOG: Final = _DIFF + (
     "--abbrev-commit --no-abbrev-commit --date:date --relative-date --reverse --topo-order --date-order "
     "--author-date-order --follow --left-right --cherry-pick --cherry-mark --cherry --boundary "
     "--simplify-by-decoration --full-history --ancestry-path --children --parents --no-notes --no-walk -g "
-    "--walk-reflogs --mailmap --use-mailmap -c --cc -m --diff-merges:word --log-size --no-merge-base --root "
+    "--walk-reflogs --mailmap --use-mailmap -c --cc -m --diff-merges:merges --log-size --no-merge-base --root "
     "--min-parents:number --max-parents:number --no-expand-tabs --clear-decorations --no-mailmap --left-only "
     "--right-only --no-max-parents --dense --sparse --simplify-merges "
 )
+# Options and settings (`-c`) before a command that change only how it prints.
+GLOBAL_OPTIONS: Final = ("--no-pager", "-P", "--no-optional-locks")
+SETTINGS: Final = (*("color.ui=never", "color.ui=false", "color.ui=always", "core.quotepath=false", "core.pager=cat"),)
+# Options with which `show` and `diff` print only names and numbers.
 WITHOUT_PATCH: Final = (
     *("-s", "--no-patch", "--stat", "--name-only", "--name-status", "--raw", "--numstat", "--shortstat", "--summary"),
     *("--compact-summary", "--dirstat", "--quiet", "--stat-width", "--stat-name-width", "--stat-count"),
     "--stat-graph-width",
 )
-"""Options with which ``show`` and ``diff`` show names and numbers."""
+# Options with which content may be shown.
 WITH_PATCH: Final = (
     *("-p", "-u", "--patch", "-U", "--unified", "-c", "--cc", "-m", "-W", "--function-context", "--word-diff"),
     *("--color-words", "--patch-with-stat", "--patch-with-raw", "--binary", "--diff-merges", "--check", "--root"),
     *("--color-moved", "--inter-hunk-context"),
 )
-"""Options with which content may be shown."""
+# With both an option of each, git looks for the changes of each file as if it showed them.
+SILENT: Final = ("--quiet", "-s", "--no-patch")
+IGNORING_CHANGES: Final = (
+    *("-w", "--ignore-all-space", "-b", "--ignore-space-change", "--ignore-space-at-eol", "--ignore-cr-at-eol"),
+    "--ignore-blank-lines",
+)
+# Options that skip commits, so that a number of commits doesn't bound how far back they are.
 NARROWING: Final = (
     *("--since", "--after", "--until", "--before", "--author", "--committer", "--grep", "--merges", "--no-merges"),
     *("--cherry-pick", "--cherry-mark", "--cherry", "--simplify-by-decoration", "--ancestry-path", "-S", "-G"),
     *("--min-parents", "--max-parents", "--diff-filter", "--left-only", "--right-only", "--left-right"),
     *("--simplify-merges", "--follow", "--invert-grep", "--full-history", "--dense", "--sparse"),
 )
-"""Options that leave commits out, so that a number of commits says nothing of how far back they lie."""
 
 
 @dataclass(frozen=True)
 class SubCommand:
-    """One reading command of git."""
+    """A read-only git command."""
 
     options: OptionTable
-    revisions: bool = True
-    """Whether operands may be revisions."""
-    names_files: bool = True
-    """Whether operands that are no revisions are files, and not patterns for names of branches."""
+    revisions: bool = True  # True if operands may be revisions
+    names_files: bool = True  # True if other operands are files rather than patterns of branch names
+    # Options of which one is required with operands: without it, the command would create something.
     needs: tuple[str, ...] = ()
-    """Options of which one must be given before operands may be: without it they would name something new."""
-    most: int | None = None
-    """Operands it may have; None for any number."""
-    traits: frozenset[Trait] = frozenset()
-    """What it does, with any options."""
-    shows_changes: bool = False
-    """Whether it can show or search changes."""
-    outside: bool = True
-    """Whether it only says that there is no repository where there is none."""
+    most: int | None = None  # maximum number of operands, or None for any number
+    traits: frozenset[Trait] = frozenset()  # traits of the command with any options
+    shows_changes: bool = False  # True if it can show or search changes
+    outside: bool = True  # True if it only reports an error outside of a repository
 
 
 _LISTS: Final[frozenset[Trait]] = frozenset({"log"})
 _COMPARES: Final[frozenset[Trait]] = frozenset({"worktree"})
 
 SUBCOMMANDS: Final[Mapping[str, SubCommand]] = {
-    # The letters n, o, l, r, m, a are there for -uno, -uall and -unormal; alone git does not know them.
+    # The letters n, o, l, r, m and a are for -uno, -unormal and -uall. Git rejects them on their own.
     "status": SubCommand(
         option_table(
             "-sbz -nolrma --short --branch --show-stash --porcelain?word --long --untracked-files?word -u "
@@ -89,7 +92,6 @@ SUBCOMMANDS: Final[Mapping[str, SubCommand]] = {
     ),
     "log": SubCommand(option_table(_LOG, clusters=False), traits=_LISTS, shows_changes=True),
     "show": SubCommand(option_table(_LOG, clusters=False), traits=_LISTS, shows_changes=True),
-    "whatchanged": SubCommand(option_table(_LOG, clusters=False), traits=_LISTS, shows_changes=True),
     "reflog": SubCommand(
         option_table(_LOG, clusters=False), traits=_LISTS, names_files=False, most=1, shows_changes=True
     ),

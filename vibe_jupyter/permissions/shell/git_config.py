@@ -1,7 +1,7 @@
-"""The settings of a repository, key by key: which of them make git run a program, hang or leave the repository, and
-which commands they concern (docs/permissions.md).
+"""Check a repository's git settings for keys that make git run a program, hang or leave the repository.
 
-Read by a parser of our own, stricter than git's: a line it does not know, asks.
+Which commands a key affects is described in docs/permissions.md. The parser is stricter than git's: a line that it
+doesn't know is refused.
 """
 
 import os
@@ -13,25 +13,25 @@ from typing import Final, Literal, NamedTuple
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
 
+# What a git command does: compares files with the work tree, shows changes, lets external programs show them, lists
+# commits, searches with patterns, shows the authors of lines, addresses of remotes, or stashed changes.
 Trait = Literal["worktree", "patch", "external", "log", "search", "blame", "remote", "stash"]
-"""What a command of git does: compares files, shows changes, lets other programs show them, lists commits, searches
-with patterns, and shows who wrote lines, addresses of other repositories, or what was put aside."""
 
-FILE_LIMIT: Final = 256 * 1024
-"""Bytes of a file of settings."""
-INCLUDES_LIMIT: Final = 5
-"""Files that one file of settings may include, one within another."""
+FILE_LIMIT: Final = 256 * 1024  # bytes of a configuration file
+INCLUDES_LIMIT: Final = 5  # nesting depth of included files
 _SECTION: Final = lazy_pattern(r'\[([A-Za-z][\w.-]*)(?: "((?:[^"\\]|\\["\\])*)")?\][ \t]*', re.ASCII)
 _ENTRY: Final = lazy_pattern(r"([A-Za-z][A-Za-z0-9-]*)(?:\s*=\s*(.*))?")
+_ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
 _BOOLEAN: Final = _FALSE | {"true", "yes", "on", "1"}
+# Commands that git-lfs configures for itself.
 _LFS: Final = frozenset(
     {
         *("git-lfs clean -- %f", "git-lfs filter-process", "git-lfs clean %f", "git lfs clean %f"),
         *("git lfs clean -- %f", "git lfs filter-process", "git-lfs filter-process --skip"),
     }
 )
-"""What git-lfs sets for itself."""
+# Keys that affect commands with these traits, unless switched off.
 _RUNS: Final[dict[str, frozenset[Trait]]] = {
     "filter.clean": frozenset({"worktree"}),
     "filter.process": frozenset({"worktree"}),
@@ -52,7 +52,7 @@ _RUNS: Final[dict[str, frozenset[Trait]]] = {
     "stash.showpatch": frozenset({"stash"}),
     "stash.showincludeuntracked": frozenset({"stash"}),
 }
-"""What matters to some commands only, unless it is switched off."""
+# Keys that affect every command, unless switched off.
 _ALWAYS: Final = frozenset(
     {
         *("core.fsmonitor", "core.usebuiltinfsmonitor", "core.pager", "core.alternaterefscommand", "core.gvfs"),
@@ -61,41 +61,37 @@ _ALWAYS: Final = frozenset(
         *("extensions.compatobjectformat", "core.refstorage", "index.sparse"),
     }
 )
-"""What matters to every command, unless it is switched off."""
+# Sections in which every key affects every command, unless its value is a boolean.
 _SECTIONS: Final = ("pager", "trace2")
-"""Sections of which every key matters to every command, unless it is a plain yes or no."""
 _FILTERS: Final = ("filter.clean", "filter.process")
 
 
 class Setting(NamedTuple):
-    """One line of the settings."""
+    """A line of a configuration file."""
 
-    section: str
-    """In lower case."""
-    part: str
-    """What stands in quotes behind the section."""
-    name: str
-    """In lower case."""
+    section: str  # lower case
+    part: str  # subsection, which is in quotes
+    name: str  # lower case
     value: str
 
     @property
     def key(self) -> str:
-        """Without the part in quotes."""
+        """Key without the subsection."""
         return f"{self.section}.{self.name}"
 
     @property
     def is_off(self) -> bool:
-        """Whether it switches something off."""
+        """True if the value is a false boolean."""
         return self.value.lower() in _FALSE
 
     @property
     def shown(self) -> str:
-        """How it is named."""
+        """Full name for display."""
         return f"{self.section}.{self.part}.{self.name}" if self.part else self.key
 
 
 def check_settings(settings: Iterable[Setting], traits: frozenset[Trait]) -> None:
-    """Refuse what would make a command with these traits run a program, hang, or look elsewhere."""
+    """Raise if a setting would make a command with these traits run a program, hang or read elsewhere."""
     for setting in settings:
         if _matters(setting, traits):
             raise UnknownCommand(
@@ -124,6 +120,8 @@ def _is_unsafe_value(setting: Setting, traits: frozenset[Trait]) -> bool:
             return setting.value not in ("0", "1")
         case "extensions.objectformat":
             return setting.value != "sha1"
+        case "branch.sort" | "tag.sort" | "log.diffmerges":
+            return _is_unsafe_form(setting, traits)
         case "format.pretty" | "log.date" | "blame.date" | "diff.xfuncname" | "diff.funcname" | "diff.wordregex":
             return _is_unsafe_form(setting, traits)
         case _:
@@ -136,6 +134,10 @@ def _is_unsafe_form(setting: Setting, traits: frozenset[Trait]) -> bool:
     match setting.key:
         case "format.pretty":
             return "log" in traits and not options.is_safe_format(setting.value)
+        case "branch.sort" | "tag.sort":
+            return not options.KINDS["order"](setting.value)
+        case "log.diffmerges":
+            return "log" in traits and not options.KINDS["merges"](setting.value)
         case "log.date" | "blame.date":
             return not options.is_safe_date(setting.value)
         case _:
@@ -143,10 +145,10 @@ def _is_unsafe_form(setting: Setting, traits: frozenset[Trait]) -> bool:
 
 
 def read_settings(path: Path, home: str) -> tuple[Setting, ...]:
-    """The settings of a file and of those it includes, whatever the condition.
+    """Read the settings of a file and of the files it includes, whatever the condition of an ``includeIf``.
 
     Raises:
-        Refused: a file cannot be read or judged.
+        UnknownCommand: A file can't be read or parsed.
     """
     return tuple(_settings(path, home, 0))
 
@@ -156,7 +158,7 @@ def _settings(path: Path, home: str, depth: int) -> Iterator[Setting]:
         if setting.section in ("include", "includeif") and setting.name == "path":
             if depth == INCLUDES_LIMIT:
                 raise UnknownCommand("repository", f"{path.name} includes very many files")
-            included = os.path.join(path.parent, re.sub(r"^~(?=/)", lambda _: home, setting.value))
+            included = os.path.join(path.parent, expand_path(setting.value, home))
             yield from _settings(Path(included), home, depth + 1)
         else:
             yield setting
@@ -184,32 +186,45 @@ def _named(header: re.Match[str]) -> tuple[str, str]:
 
 
 def _value(text: str, shown: str) -> str:
-    """Without quotes and comment."""
-    out, quoted, position = "", False, 0
-    while position < len(text):
-        char = text[position]
-        position += 1
+    """Parse a value as git does: quotes, escapes, a comment, and blanks, which are kept in quotes and between words.
+
+    Older versions of git turn a tab between words into a space, so such a value is refused.
+    """
+    out, quoted, whole = "", False, 0  # `whole`: length of the value without blanks at its end
+    chars = iter(text)
+    for char in chars:
+        if char in " \t" and not quoted:
+            out += char if out else ""
+            continue
+        if char in "#;" and not quoted:
+            break
+        escaped = _ESCAPES.get(next(chars, "")) if char == "\\" else None
+        if (char == "\\" and escaped is None) or "\t" in out[whole:]:
+            raise UnknownCommand("repository", f"a line of {shown} of this repository cannot be judged: {text[:60]!r}")
         if char == '"':
             quoted = not quoted
-        elif char in "#;" and not quoted:
-            break
-        elif char == "\\":
-            if text[position : position + 1] not in ('"', "\\", "n", "t", "b"):
-                raise UnknownCommand(
-                    "repository", f"a line of {shown} of this repository cannot be judged: {text[:60]!r}"
-                )
-            out += text[position]
-            position += 1
         else:
-            out += char
-    return out if quoted else out.rstrip(" \t")
+            out += escaped or char
+        whole = len(out)
+    return out[:whole]
+
+
+def expand_path(value: str, home: str) -> str:
+    """Expand a setting that is a path, as git does for `~/`.
+
+    Raises:
+        UnknownCommand: It is in a form that depends on git's installation or version, or on other users.
+    """
+    if value.startswith(("%(", ":(")) or (value.startswith("~") and not value.startswith("~/")):
+        raise UnknownCommand("repository", f"this repository sets a path that cannot be judged: {value[:60]!r}")
+    return f"{home}{value[1:]}" if value.startswith("~/") else value
 
 
 def text_of(path: Path) -> str:
-    """The text of a file that git reads; empty if there is none.
+    """Read a file that git reads. '' if it doesn't exist.
 
     Raises:
-        Refused: it is no regular file, is very large, or is no text.
+        UnknownCommand: It isn't a regular file, is too large, or isn't valid UTF-8.
     """
     try:
         if not os.path.lexists(path):
@@ -226,5 +241,5 @@ def text_of(path: Path) -> str:
 
 
 def last_value(settings: Sequence[Setting], key: str) -> str | None:
-    """The value that counts; None where it is not set."""
+    """Return the effective value of a key, or None if it isn't set."""
     return next((setting.value for setting in reversed(settings) if setting.key == key), None)

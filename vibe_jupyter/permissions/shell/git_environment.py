@@ -1,14 +1,14 @@
-"""The environment that keeps every git from running what a repository names."""
+"""Environment in which git doesn't run programs named by a repository."""
 
 from collections.abc import Mapping
 
 
 def git_environment() -> Mapping[str, str]:
-    """Variables for every command that is run.
+    """Return environment variables for every command that is run.
 
-    A watcher named by the repository does not start, a folder that only looks like a repository is none, reading
-    takes no locks, nothing opens a pager, and nothing waits for a password. Hooks stay: a commit that was approved
-    runs them.
+    With these, git starts no file system monitor named by the repository, doesn't mistake a folder for a bare
+    repository, takes no locks for reading, opens no pager, and never prompts for a password. Hooks remain enabled: an
+    approved commit runs them.
     """
     settings = (("core.fsmonitor", "false"), ("core.pager", "cat"), ("safe.bareRepository", "explicit"))
     numbered = {f"GIT_CONFIG_KEY_{at}": key for at, (key, _) in enumerate(settings)}

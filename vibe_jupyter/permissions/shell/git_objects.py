@@ -1,11 +1,13 @@
-"""Commits and trees of a git repository, read without git and within bounds, so that a look at it starts no program.
+"""Read commits and trees of a git repository without running git, within limits.
 
-Only names and identities are read; the content of a tracked file never is.
+Only names and object ids are read, never the content of a tracked file.
 """
 
 import contextlib
 import mmap
 import os
+import re
+import stat
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -15,24 +17,21 @@ from typing import Final, NamedTuple
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
 
-OBJECTS_LIMIT: Final = 250
-"""Objects that are read for one decision."""
-OBJECT_SIZE_LIMIT: Final = 512 * 1024
-"""Bytes of one object."""
-BYTES_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of all objects of one decision."""
-REFS_LIMIT: Final = 1024 * 1024
-"""Bytes of the file of packed references."""
-REFLOG_LIMIT: Final = 1024 * 1024
-"""Bytes of a reflog."""
-_PIECE: Final = 4_096
-"""Bytes that are unpacked at a time."""
+OBJECTS_LIMIT: Final = 250  # objects read per decision
+OBJECT_SIZE_LIMIT: Final = 512 * 1024  # bytes of one object
+BYTES_LIMIT: Final = 4 * 1024 * 1024  # bytes of all objects of one decision
+REFS_LIMIT: Final = 1024 * 1024  # bytes of packed-refs
+_REFERENCE_LIMIT: Final = 4_096  # bytes of a reference; git opens no longer path
+REFLOG_LIMIT: Final = 1024 * 1024  # bytes of a reflog
+_PIECE: Final = 4_096  # bytes to decompress at a time
 _PACKS_LIMIT: Final = 50
-_CHAIN_LIMIT: Final = 50
-"""Objects one object may be built on, and references one may name."""
+_CHAIN_LIMIT: Final = 50  # length of a delta chain, and of a chain of symbolic references
 _OID: Final = lazy_pattern(r"[0-9a-f]{40}")
 _SHORT: Final = lazy_pattern(r"[0-9a-f]{4,39}")
 _SUFFIX: Final = lazy_pattern(r"(~\d{0,4}|\^\d?(?!\{)|\^\{(?:commit)?\}|@\{\d{1,4}\})$")
+# Places of a reference by its name, in git's order.
+_PLACES: Final = ("{}", "refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
+_REFLOG_LINE: Final = lazy_pattern(rb"[0-9a-f]{40} [0-9a-f]{40} [^\t]*> \d+ [+-]\d{4}(?:\t.*)?", re.DOTALL)
 _TYPES: Final = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _OFFSET_DELTA: Final = 6
 _BASE_DELTA: Final = 7
@@ -41,32 +40,30 @@ _FOLDER_MODES: Final = (b"40000", b"040000")
 
 
 class TreeEntry(NamedTuple):
-    """One name in a tree."""
-
     mode: bytes
     oid: str
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a tree itself."""
+        """True if the entry is a subtree."""
         return self.mode in _FOLDER_MODES
 
 
 class Commit(NamedTuple):
-    """What of a commit is looked at."""
+    """The fields of a commit that are needed here."""
 
     tree: str
     parents: tuple[str, ...]
 
 
 class ObjectStore:
-    """The objects and references of one repository."""
+    """Objects and references of one repository."""
 
     def __init__(self, git: Path, common: Path) -> None:
         """
         Args:
-            git: the folder with HEAD.
-            common: the folder with the objects: another one in a linked work tree.
+            git: The folder with HEAD.
+            common: The folder with the objects, which differs from `git` in a linked work tree.
         """
         self.git = git
         self.common = common
@@ -76,10 +73,10 @@ class ObjectStore:
         self._cut: frozenset[str] | None = None
 
     def commit(self, oid: str) -> Commit:
-        """The commit of that name; one behind which history was cut off has no parents here.
+        """Return a commit. A commit at the boundary of a shallow clone has no parents.
 
         Raises:
-            Refused: it is not a commit, or cannot be read within bounds.
+            UnknownCommand: The object isn't a commit, or can't be read within the limits.
         """
         kind, raw = self._read_object(oid)
         if kind != "commit":
@@ -90,10 +87,10 @@ class ObjectStore:
         return Commit(tree, () if oid in self._shallow_commits() else parents)
 
     def tree(self, oid: str) -> Mapping[str, TreeEntry]:
-        """The entries of a tree by name.
+        """Return the entries of a tree by name.
 
         Raises:
-            Refused: it is no tree, or cannot be read within bounds.
+            UnknownCommand: The object isn't a tree, or can't be read within the limits.
         """
         kind, raw = self._read_object(oid)
         if kind != "tree":
@@ -101,10 +98,10 @@ class ObjectStore:
         return dict(_tree_entries(raw))
 
     def resolve(self, revision: str) -> str | None:
-        """The name of the commit that a revision means; None where it names nothing that is known here.
+        """Resolve a revision to a commit id, or None if it doesn't exist.
 
         Raises:
-            Refused: it means something that is not a commit, or that cannot be told.
+            UnknownCommand: It refers to something other than a commit, or is ambiguous.
         """
         suffixes: list[str] = []
         base = revision
@@ -112,7 +109,7 @@ class ObjectStore:
             suffixes.append(match[0])
             base = base[: match.start()]
         if suffixes and suffixes[-1].startswith("@{"):
-            oid = self._from_reflog(base or "HEAD", int(suffixes.pop()[2:-1]))
+            oid = self._from_reflog(base or self._branch(), int(suffixes.pop()[2:-1]))
         else:
             oid = self._read_reference(base)
         if oid is None:
@@ -153,7 +150,9 @@ class ObjectStore:
             return name
         if ".." in name or name.startswith(("/", "-")) or name.endswith("/"):
             return None
-        for place in ("{}", "refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD"):
+        if name.startswith("main-worktree/"):
+            raise UnknownCommand("operand", f"it is unclear how git reads {name!r}")
+        for place in _PLACES:
             if oid := self._reference_at(place.format(name)):
                 return oid
         return self._find_abbreviated(name) if _SHORT.fullmatch(name) else None
@@ -173,16 +172,23 @@ class ObjectStore:
         return packed[at - 40 : at].decode(errors="replace") if at >= 40 else None
 
     def _loose_reference(self, name: str) -> str:
-        if not name.startswith("refs/") and ("/" in name or name != name.upper()):
-            return ""  # a file of .git that is no reference
-        own = name.startswith("refs/") and not name.startswith(("refs/bisect/", "refs/worktree/"))
-        return bounded((self.common if own else self.git) / name, 512).decode(errors="replace").strip()
+        return bounded(self._folder_of(name) / name, _REFERENCE_LIMIT, cut=True).decode(errors="replace").strip()
+
+    def _folder_of(self, name: str) -> Path:
+        shared = name.startswith(("refs/", "worktrees/")) and not name.startswith(("refs/bisect/", "refs/worktree/"))
+        return self.common if shared else self.git
+
+    def _branch(self) -> str:
+        """Return the reference that HEAD stands for, which is HEAD itself if no branch is checked out."""
+        text = self._loose_reference("HEAD")
+        return text[4:].strip() if text.startswith("ref:") else "HEAD"
 
     def _from_reflog(self, name: str, back: int) -> str | None:
-        places = ["HEAD"] if name in ("HEAD", "@") else [f"refs/{name}", f"refs/heads/{name}", f"refs/remotes/{name}"]
-        for place in places:
-            folder = self.git if place == "HEAD" else self.common
-            lines = bounded(folder / "logs" / place, REFLOG_LIMIT).splitlines()
+        name = "HEAD" if name == "@" else name
+        for place in (place.format(name) for place in _PLACES):
+            lines = bounded(self._folder_of(place) / "logs" / place, REFLOG_LIMIT).split(b"\n")[:-1]
+            if not all(map(_REFLOG_LINE.fullmatch, lines[-1 - back :])):  # git skips such a line
+                raise UnknownCommand("repository", "a log of this repository cannot be read")
             if lines:
                 return lines[-1 - back][41:81].decode(errors="replace") if back < len(lines) else None
         return None
@@ -261,7 +267,7 @@ class ObjectStore:
 
 
 class _Pack:
-    """One pack and its index of version 2."""
+    """A pack file and its version 2 index."""
 
     def __init__(self, idx: Path) -> None:
         self._idx = _mapped(idx)
@@ -274,7 +280,7 @@ class _Pack:
             raise UnknownCommand("repository", "a pack of this repository is not whole")
 
     def offset_of(self, oid: str) -> int | None:
-        """Where the object begins."""
+        """Return the offset of an object, or None if it isn't in this pack."""
         wanted = bytes.fromhex(oid)
         at = self._first_at_least(wanted)
         if at >= self._count or self._oid_at(at) != wanted:
@@ -286,7 +292,7 @@ class _Pack:
         return offset
 
     def beginning_with(self, text: str) -> Iterator[str]:
-        """At most a few names that begin so."""
+        """Yield object ids with a prefix, at most `_CHAIN_LIMIT`."""
         at = self._first_at_least(bytes.fromhex(text.ljust(40, "0")))
         for _ in range(_CHAIN_LIMIT):
             if at >= self._count or not self._oid_at(at).hex().startswith(text):
@@ -295,7 +301,11 @@ class _Pack:
             at += 1
 
     def entry(self, offset: int) -> tuple[int, "int | str", bytes]:
-        """Its type, for a difference what it is based on (a distance or a name), and its bytes."""
+        """Read a pack entry.
+
+        Returns:
+            Its type, for a delta its base (as a distance or an id), and its bytes.
+        """
         if self._data is None:
             self._data = _mapped(self._place)
         data = self._data
@@ -351,7 +361,7 @@ def _distance(data: mmap.mmap, position: int) -> tuple[int, int]:
 
 
 def _patched(base: bytes, delta: bytes) -> bytes:
-    """What a difference makes of what it is based on."""
+    """Apply a delta to its base."""
     position = _after_number(delta, _after_number(delta, 0))
     out = bytearray()
     while position < len(delta) and len(out) <= OBJECT_SIZE_LIMIT:
@@ -404,9 +414,10 @@ def _mapped(path: Path) -> mmap.mmap:
         raise UnknownCommand("repository", f"{path.name} of this repository cannot be read") from error
 
 
-def bounded(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file; none where there is none."""
+def bounded(path: Path, limit: int, *, cut: bool = False) -> bytes:
+    """Read a regular file, or return b'' if it doesn't exist. A longer one is refused, or cut off."""
     try:
+        # A link may lead out of the repository, and opening a pipe would block until something writes to it.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
         return b""
@@ -415,6 +426,8 @@ def bounded(path: Path, limit: int) -> bytes:
             "repository", f"{path.name} of this repository cannot be read: {error.strerror}"
         ) from error
     try:
+        if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode) and not stat.S_ISDIR(mode):
+            raise UnknownCommand("repository", f"{path.name} of this repository is not a regular file")
         raw = b""
         while len(raw) <= limit and (piece := os.read(descriptor, limit + 1 - len(raw))):
             raw += piece
@@ -422,6 +435,6 @@ def bounded(path: Path, limit: int) -> bytes:
         return b""
     finally:
         os.close(descriptor)
-    if len(raw) > limit:
+    if len(raw) > limit and not cut:
         raise UnknownCommand("repository", f"{path.name} of this repository is very large")
-    return raw
+    return raw[:limit]

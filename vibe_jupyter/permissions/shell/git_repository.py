@@ -1,7 +1,8 @@
-"""A git repository, read without git: whether it names programs to run, and what its index lists.
+"""Locate a git repository and inspect it without running git: the programs its settings name, and its index.
 
-It may begin above the project, as for a notebook in ``repo/notebooks/``; it may be a linked work tree or a submodule,
-where the folder that holds it names this one in return. Nothing of it is believed that is no plain file or folder.
+Its root may be above the project, as for a notebook in ``repo/notebooks/``. It may be a linked work tree or a
+submodule, in which case the folder that contains its data must refer back to it. Anything but plain files and folders
+is refused.
 """
 
 import os
@@ -13,78 +14,71 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.git_config import Setting, Trait, check_settings, last_value, read_settings, text_of
+from vibe_jupyter.permissions.shell.git_config import (
+    Setting,
+    Trait,
+    check_settings,
+    expand_path,
+    last_value,
+    read_settings,
+    text_of,
+)
 from vibe_jupyter.permissions.shell.git_objects import REFS_LIMIT, ObjectStore, bounded
 
-PARTS_LIMIT: Final = 3_000
-"""Entries of ``.git`` that are looked at, without its objects."""
-SUBMODULES_LIMIT: Final = 20
-"""Submodules that are looked at for one decision."""
-_NESTED_LIMIT: Final = 1
-"""Submodules that may lie in one another."""
+PARTS_LIMIT: Final = 3_000  # entries of .git to check, without the objects
+SUBMODULES_LIMIT: Final = 20  # submodules checked per decision
+_NESTED_LIMIT: Final = 1  # nesting depth of submodules
+# Folders of .git in which git may read any entry.
 _READ_FOLDERS: Final = (
     *("refs", "logs", "info", "rebase-merge", "rebase-apply", "sequencer", "branches", "remotes", "reftable"),
     *("objects/info", "objects/pack"),
 )
-"""Folders of ``.git`` whose every entry git may read."""
 _FOREIGN_PARTS: Final = ("objects/info/alternates", "objects/info/http-alternates", "info/grafts", "refs/replace")
+# Sockets created by git itself, and used only if a file system monitor is set.
 _SOCKETS: Final = ("fsmonitor--daemon.ipc",)
-"""Pipes that git makes itself, and uses only where a watcher is set."""
-_HOOK: Final = "post-index-change"
-"""The one hook that a reading command may start."""
+_HOOK: Final = "post-index-change"  # the only hook that a read-only command may start
+# Files of a work tree that git reads on its own.
 _BESIDE: Final = (".gitattributes", ".gitignore", ".gitmodules", ".mailmap")
-"""Files of a work tree that git reads by itself."""
 
-SIZE_LIMIT: Final = 1024 * 1024
-"""Bytes of an index that is looked through: about 10,000 files."""
-_GITLINK: Final = 0o160000
-"""The mode of a submodule."""
+SIZE_LIMIT: Final = 1024 * 1024  # bytes of the index, enough for about 10,000 files
+_GITLINK: Final = 0o160000  # mode of a submodule
 _GITLINK_BYTES: Final = _GITLINK.to_bytes(4, "big")
-_FOLDER_BYTES: Final = 0o040000.to_bytes(4, "big")
-"""The mode of a folder that a sparse index holds as a whole."""
-_MODE_AT: Final = 24
-"""Bytes of an entry before its mode."""
-_HEADER: Final = 12
-"""Bytes before the first entry."""
-_CHECKSUM: Final = 20
-"""Bytes behind the last entry, at least."""
+_FOLDER_BYTES: Final = 0o040000.to_bytes(4, "big")  # mode of a folder that a sparse index collapses
+_MODE_AT: Final = 24  # offset of the mode in an entry
+_HEADER: Final = 12  # bytes before the first entry
+_CHECKSUM: Final = 20  # minimum number of bytes after the last entry
+# An entry before its name: four words of times, device, inode, mode, uid, gid, size; object id, flags. SHA-1 only.
 _FIXED: Final = struct.Struct(">10I20sH")
-"""An entry before its name: four of times, device, inode, mode, two of owners, size; its object, flags. SHA-1 only."""
 _VERSIONS: Final = (2, 3, 4)
-_COMPRESSED: Final = 4
-"""The version in which a name says how much it shares with the one before it."""
-_EXTENDED: Final = 0x4000
-"""The flag of an entry that has two more bytes."""
-_STAGE: Final = 0x3000
-"""The flags of an entry of a merge that is not done."""
-_INTENT_TO_ADD: Final = 0x2000
-"""The extended flag of an entry without content."""
-_LONGEST_NUMBER: Final = 8
-"""Bytes of the number before a compressed name."""
-_PADDING: Final = 8
-"""Entries are filled up to a multiple of so many bytes."""
+_COMPRESSED: Final = 4  # version with prefix-compressed names
+_EXTENDED: Final = 0x4000  # flag of an entry with two more bytes of flags
+_STAGE: Final = 0x3000  # flags of an entry of an unfinished merge
+_INTENT_TO_ADD: Final = 0x2000  # extended flag of an entry without content
+_LONGEST_NUMBER: Final = 8  # bytes of the number before a compressed name
+# A step of a path that leads elsewhere. git refuses to add such names, but not to read them.
+_ODD_STEP: Final = lazy_pattern(r"(?:^|[/\0])\.{0,2}(?:[/\0]|$)")
+_PADDING: Final = 8  # entries are padded to a multiple of this many bytes
 
 
 class TrackedFile(NamedTuple):
-    """A file the index lists, with what it knows of it."""
+    """An index entry, with the file metadata recorded in it."""
 
     name: str
     mode: int
     oid: str
-    plain: bool
-    """Whether it is neither part of a merge nor only announced."""
-    times: tuple[int, int, int, int]
-    """When its inode and when its content was changed: seconds and nanoseconds, cut to 32 bits."""
+    plain: bool  # False if the entry belongs to an unfinished merge or was added with `--intent-to-add`
+    times: tuple[int, int, int, int]  # ctime and mtime as seconds and nanoseconds, each truncated to 32 bits
     inode: int
     size: int
 
     def is_as_listed(self, root: Path, written: int) -> bool:
-        """Whether the file is untouched, so that a comparison with the index shows nothing of it.
+        """Return whether the file is unchanged since it was staged, so that git shows no difference.
 
         Args:
-            root: the work tree.
-            written: when the index was written, in nanoseconds: what was changed later may look the same.
+            root: The work tree.
+            written: The index's mtime in nanoseconds. Files changed later may have the same metadata ("racy git").
         """
         try:
             found = os.lstat(root / self.name)
@@ -102,18 +96,16 @@ class TrackedFile(NamedTuple):
 
 
 class Index(NamedTuple):
-    """What is staged."""
+    """A parsed index."""
 
     raw: bytes = b""
+    # Offset of each name's entry, the last one in case of an unfinished merge.
     places: Mapping[str, int] = MappingProxyType({})
-    """Where the entry of each name begins; the last one where a merge that is not done left several."""
-    written: int = 0
-    """Nanoseconds."""
-    trees: Mapping[str, str] = MappingProxyType({})
-    """Folders of which the index says that they are as in this tree; the whole is called ``""``."""
+    written: int = 0  # mtime in nanoseconds
+    trees: Mapping[str, str] = MappingProxyType({})  # cached tree ids of unchanged folders, with "" for the root
 
     def tracked(self, name: str) -> TrackedFile | None:
-        """What it knows of a file; None if it does not list it."""
+        """Return the entry of a file, or None if it isn't tracked."""
         if (place := self.places.get(name)) is None:
             return None
         fields = _FIXED.unpack_from(self.raw, place)
@@ -122,7 +114,7 @@ class Index(NamedTuple):
         return TrackedFile(name, fields[6], fields[10].hex(), plain, fields[:4], fields[5], fields[9])
 
     def submodules(self) -> list[str]:
-        """The names of other repositories it lists."""
+        """Return the paths of submodules."""
         if _GITLINK_BYTES not in self.raw:
             return []
         at = _MODE_AT
@@ -130,15 +122,15 @@ class Index(NamedTuple):
 
 
 class Repository:
-    """A repository in which git finds itself."""
+    """A git repository with a work tree."""
 
     def __init__(self, root: Path, git: Path, common: Path, settings: tuple[Setting, ...]) -> None:
         """
         Args:
-            root: the top of its work tree, every link followed.
-            git: its folder with HEAD.
-            common: its folder with the objects and settings: another one in a linked work tree.
-            settings: all that hold in it.
+            root: The top of its work tree, with links resolved.
+            git: Its folder with HEAD.
+            common: Its folder with objects and settings, which differs from `git` in a linked work tree.
+            settings: All settings that apply in it.
         """
         self.root = root
         self.git = git
@@ -147,10 +139,10 @@ class Repository:
 
     @cached_property
     def index(self) -> Index:
-        """What is staged.
+        """The parsed index.
 
         Raises:
-            Refused: that cannot be told.
+            UnknownCommand: It can't be parsed.
         """
         if any(name.startswith("sharedindex") for name in os.listdir(self.git)):
             raise UnknownCommand("repository", "the index of this repository is in several files")
@@ -158,18 +150,17 @@ class Repository:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """Its commits and trees."""
         return ObjectStore(self.git, self.common)
 
     def check(self, traits: frozenset[Trait], depth: int = 0) -> None:
-        """Refuse what would make a command with these traits run a program that is named here.
+        """Raise if a command with these traits might run a program named by the repository.
 
         Args:
-            traits: what the command does.
-            depth: how many repositories it lies in.
+            traits: What the command does.
+            depth: The number of enclosing repositories.
 
         Raises:
-            Refused: it would, or that cannot be told.
+            UnknownCommand: It might, or that is unknown.
         """
         check_settings(self.settings, traits)
         if "worktree" in traits:
@@ -180,10 +171,10 @@ class Repository:
 
 
 def find_repository(start: Path, home: str) -> Repository | None:
-    """The repository that git finds from a folder; None if there is none.
+    """Find the repository of a folder as git does, or return None.
 
     Raises:
-        Refused: it is none that can be judged, or is that of the whole home folder.
+        UnknownCommand: The repository can't be judged, or belongs to the home folder or above.
     """
     for folder in (start, *start.parents):
         if _looks_bare(folder):
@@ -223,7 +214,7 @@ def _repository(root: Path, home: str) -> Repository:
 
 
 def _elsewhere(root: Path) -> tuple[Path, Path]:
-    """Where a linked work tree or a submodule has its folder, and where the objects are."""
+    """Resolve a ``.git`` file. Returns the folder with HEAD and the folder with the objects."""
     text = text_of(root / ".git").strip()
     if not text.startswith("gitdir: "):
         raise UnknownCommand("repository", "reads a repository that lies elsewhere (.git is not a folder)")
@@ -240,7 +231,7 @@ def _elsewhere(root: Path) -> tuple[Path, Path]:
 
 
 def _check_work_tree(repository: Repository, *, linked: bool) -> None:
-    """Its settings may name another work tree; a submodule must name this one."""
+    """Refuse a work tree set elsewhere. A submodule's settings must name this one."""
     place = last_value(repository.settings, "core.worktree")
     if place is None and (not linked or repository.git != repository.common):
         return
@@ -252,13 +243,13 @@ def _check_hook(repository: Repository, home: str) -> None:
     folder = last_value(repository.settings, "core.hookspath")
     place = repository.common / "hooks"
     if folder is not None:
-        place = repository.root / (f"{home}{folder[1:]}" if folder.startswith("~/") else folder)
+        place = repository.root / expand_path(folder, home)
     if os.path.lexists(place / _HOOK):
         raise UnknownCommand("repository", f"this repository has the hook {_HOOK}, which git may run")
 
 
 def _check_parts(git: Path, seen: int) -> int:
-    """Everything git may read must be a plain file or folder: a link leads elsewhere, a pipe never ends."""
+    """Check that git reads only plain files and folders: a link leads elsewhere, and reading a pipe blocks."""
     for name in _FOREIGN_PARTS:
         if os.path.lexists(git / name):
             raise UnknownCommand("repository", f"would follow what .git/{name} of this repository says")
@@ -320,7 +311,7 @@ def _is_whole(git: Path, common: Path) -> bool:
 
 
 def _check_submodule(place: Path, traits: frozenset[Trait], depth: int) -> None:
-    """A submodule that is there has settings of its own, and git looks into it."""
+    """Check an initialized submodule: it has its own settings, and git descends into it."""
     if not os.path.lexists(place / ".git"):
         return
     if depth == _NESTED_LIMIT or Path(os.path.realpath(place)) != place:
@@ -329,10 +320,10 @@ def _check_submodule(place: Path, traits: frozenset[Trait], depth: int) -> None:
 
 
 def read_index(git: Path) -> Index:
-    """The index of a repository; an empty one if there is none yet.
+    """Read the index of a repository. Empty if there is none yet.
 
     Raises:
-        Refused: it cannot be read, is of an unknown form, or is too large to be looked through in a moment.
+        UnknownCommand: The index can't be read, has an unknown format, or is too large.
     """
     try:
         with open(git / "index", "rb") as file:
@@ -367,11 +358,13 @@ def _parsed(raw: bytes, written: int) -> Index:
         before = kept + raw[start:end]
         places[before.decode(errors="replace")] = position
         position = end + 1 if version == _COMPRESSED else position + (end - position) // _PADDING * _PADDING + _PADDING
+    if places and _ODD_STEP.search("\0".join(places)):
+        raise ValueError("a name that leads elsewhere")
     return Index(raw, places, written, dict(_cached_trees(raw, position)))
 
 
 def _kept_prefix(raw: bytes, start: int, before: bytes) -> tuple[int, bytes]:
-    """Where the rest of a compressed name begins, and what it shares with the name before it."""
+    """Decompress a name's prefix. Returns the offset of its suffix, and the prefix shared with the previous name."""
     last = start + _LONGEST_NUMBER - 1
     dropped = raw[start] & 0x7F
     while raw[start] & 0x80 and start < last:
@@ -383,7 +376,7 @@ def _kept_prefix(raw: bytes, start: int, before: bytes) -> tuple[int, bytes]:
 
 
 def _cached_trees(raw: bytes, position: int) -> Iterator[tuple[str, str]]:
-    """The trees of which the index says that nothing in them was changed."""
+    """Yield the cached trees of folders without staged changes."""
     while position + 8 <= len(raw) - _CHECKSUM:
         signature, size = struct.unpack_from(">4sI", raw, position)
         if signature == b"link":
@@ -397,8 +390,7 @@ def _cached_trees(raw: bytes, position: int) -> Iterator[tuple[str, str]]:
 
 def _trees(raw: bytes) -> Iterator[tuple[str, str]]:
     position = 0
-    above: list[tuple[str, int]] = []
-    """The folders that are not done, and how many folders each still holds."""
+    above: list[tuple[str, int]] = []  # unfinished parent folders, with the number of subfolders still to come
     while position < len(raw):
         nul = raw.index(b"\0", position)
         line = raw.index(b"\n", nul)

@@ -1,4 +1,7 @@
-"""The judge of a command line: each of its simple commands by its own table, and the search settings that count."""
+"""Judge a command line, each simple command by its own rule.
+
+Also excludes protected files from searches at run time, see `search_guard`.
+"""
 
 import contextlib
 import os
@@ -35,8 +38,7 @@ from vibe_jupyter.permissions.shell.read_only_commands import SIMPLE_READERS, VE
 from vibe_jupyter.permissions.shell.search_commands import LINE_FILTERS, check_diff, check_find, check_grep, rg, xargs
 from vibe_jupyter.permissions.shell.syntax_tree import is_too_much, node_text, parse_command, walk_nodes
 
-NAMES_LIMIT: Final = 300
-"""Names of files that are left out one by one."""
+NAMES_LIMIT: Final = 300  # file names that are excluded individually
 _PROGRAMS: Final = ("grep", "egrep", "fgrep")
 _SPECIAL: Final = re.compile(r"([*?\[\]\\{}!])")
 
@@ -54,27 +56,23 @@ _READERS: Final[Mapping[str, Rule]] = {
     "xargs": xargs,
 }
 _BUILT_IN: Final = frozenset({"echo", "pwd", "true", "false", ":", "printf", "test", "[", "command", "type", "exit"})
-_STREAMS: Final = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")
-"""Outside, but nobody's files."""
-_IMPORTING: Final = frozenset({"pip", "pip3"})
-"""Programs in Python that import modules before they say anything."""
+_STREAMS: Final = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")  # outside the project, but harmless
+_IMPORTING: Final = frozenset({"pip", "pip3"})  # programs in Python that import modules before anything else
+# Programs that start others, take longer with each start, or read operands in a special way: as another repository, the
+# other side of a comparison, or `@file` with options.
 _NOT_STARTED: Final = frozenset({"xargs", "find", "command", "time", "sleep", "git", "diff", "strings"})
-"""What starts others itself, takes longer each time it is started, or does something else by the names it is given:
-they may be another repository, the other side of a comparison, ``@file`` with options."""
-NAMED_LIMIT: Final = 500
-"""Words of a command that asks already that are looked at for places."""
+NAMED_LIMIT: Final = 500  # words checked for places in a command that asks anyway
+# Rules whose verdict is final, whatever the effects.
 _DECIDED: Final = frozenset({"read-only", "allowlist", "denylist", "cannot-run"})
-"""Rules whose verdict stands, whatever the effects."""
-SLEEP_LIMIT: Final = 10
-"""Seconds that a command line may wait."""
+SLEEP_LIMIT: Final = 10  # total seconds that a command line may sleep
 _STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
 _UNIVERSAL_LOCALES: Final = re.compile(r"|C|POSIX|.*utf-?8.*", re.IGNORECASE)
 
 
 def search_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
-    """Variables that make the shell's own ``grep`` and ``rg`` leave protected files out.
+    """Return variables with shell functions that make ``grep`` and ``rg`` skip protected files.
 
-    None of them where somebody was asked whether this command may read such a file.
+    Empty if the command mentions none of these programs, or if the user was asked whether it may read such a file.
     """
     if not any(name in command for name in (*_PROGRAMS, "rg")):
         return {}
@@ -84,7 +82,7 @@ def search_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
     names = [*protected.files, *found.files]
     folders = [*protected.folders, *found.folders]
     excluded = [f"--exclude={name}" for name in names]
-    excluded += [f"--include={name}" for name in protected.plain]  # the last that fits a name decides
+    excluded += [f"--include={name}" for name in protected.plain]  # for grep, the last matching option decides
     excluded += [f"--exclude-dir={name}" for name in folders]
     hidden = [word for name in (*names, *folders) for word in ("-g", f"!{name}")]
     functions = {f"BASH_FUNC_{name}%%": _function(name, excluded) for name in _PROGRAMS}
@@ -97,13 +95,14 @@ class _Names(NamedTuple):
 
 
 def _found(workspace: Workspace) -> _Names:
-    """Return the names of protected files that are there, copies too, as globs.
+    """Return the names of existing protected files and their copies, as globs.
 
-    A name that is protected in one folder only stays searched elsewhere: grep leaves out names or folders, no paths.
+    grep can exclude names or folders but not paths, so a file whose name is protected only in one folder excludes that
+    folder.
     """
     names: set[str] = set()
     folders: set[str] = set()
-    with contextlib.suppress(UnknownCommand):  # a project too large to be looked through: then searches of it ask
+    with contextlib.suppress(UnknownCommand):  # If the project is too large to walk, searches of it ask anyway.
         for found in walk_tree(workspace.root):
             if found.is_secret and len(names) + len(folders) < NAMES_LIMIT:
                 name, folder = found.entry.name, os.path.basename(os.path.dirname(found.entry.path))
@@ -113,32 +112,32 @@ def _found(workspace: Workspace) -> _Names:
 
 
 def _function(name: str, options: Sequence[str]) -> str:
-    """With ``--include`` only such names are searched, and none of them is protected, or it would have asked."""
+    """Return a shell function that adds options to a command.
+
+    With ``--include``, it adds none: only such names are searched, and a protected one among them would have asked.
+    """
     words = " ".join(map(shlex.quote, options))
     return f'() {{ case " $* " in *" --include"*) command {name} "$@" ;; *) command {name} {words} "$@" ;; esac; }}'
 
 
 @dataclass(frozen=True)
 class ShellState:
-    """The parts of the shell's environment that a decision depends on."""
+    """The parts of the shell's environment that affect a decision."""
 
-    path: str = ""
-    """Where programs are looked for."""
-    locale: str = ""
-    """What decides how bytes become characters."""
+    path: str = ""  # PATH
+    locale: str = ""  # locale of the character encoding
     lists: ShellLists = field(default_factory=ShellLists)
-    python_path: str = ""
-    """Where Python looks for modules first."""
+    python_path: str = ""  # PYTHONPATH, which Python searches first
 
     @classmethod
     def of(cls, environ: Mapping[str, str], lists: ShellLists | None = None) -> "ShellState":
-        """As commands will find it."""
+        """Return the state from the environment of the commands."""
         locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
         return cls(environ.get("PATH", os.defpath), locale, lists or ShellLists(), environ.get("PYTHONPATH", ""))
 
 
 def judge_command(command: str, workspace: Workspace, shell: ShellState | None = None) -> ShellVerdict:
-    """The verdict on exactly this string, run by bash in the project folder. Runs nothing."""
+    """Judge exactly this string, as run by bash in the project folder. Runs nothing."""
     verdict = _judge_parts(command, workspace, shell or ShellState.of(os.environ))
     if verdict.rule in _DECIDED or verdict.rule in ONCE:
         return verdict
@@ -170,7 +169,7 @@ def _judge_parts(command: str, workspace: Workspace, shell: ShellState) -> Shell
 
 
 def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) -> ShellVerdict:
-    """The strictest verdict on several commands, in the environment of this process."""
+    """Return the strictest verdict on several commands, in this process's environment."""
     shell = ShellState.of(os.environ, lists)
     verdicts = [judge_command(command, workspace, shell) for command in commands]
     strictest = max(verdicts, key=lambda verdict: (_STRICTNESS[verdict.verdict], verdict.rule in ONCE))
@@ -178,7 +177,7 @@ def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) 
 
 
 def outside_path(commands: Sequence[str], workspace: Workspace) -> str | None:
-    """Return a path outside the project that one of the commands names, as far as its words tell; else None."""
+    """Return a path outside the project that a command names, or None. Variables aren't expanded."""
     operands = Operands(workspace)
     for command in commands:
         for word in islice(named_words(command), NAMED_LIMIT):
@@ -214,7 +213,7 @@ def _cannot_run(command: str) -> str:
 
 def _denied_inside(command: str, lists: ShellLists) -> ShellVerdict | None:
     for words in nested_commands(command):
-        # Whether it gets input cannot be told here, so a bare interpreter is only asked about.
+        # Its input is unknown here, so a bare interpreter isn't denied but asked about.
         if pattern := lists.denied(words, fed=True):
             return _denied_verdict(pattern)
     return None
@@ -227,7 +226,7 @@ def _denied_verdict(pattern: str) -> ShellVerdict:
 
 
 def _slept(commands: Sequence[Simple]) -> float:
-    """Seconds that all ``sleep`` together take; each of them was judged."""
+    """Return the total seconds of all ``sleep`` commands, which have already been checked."""
     return sum(float(simple.words[1].text) for simple in commands if simple.name == "sleep")
 
 
@@ -242,7 +241,7 @@ class _Judgement:
     operands: Operands
 
     def verdict(self, commands: Sequence[Simple]) -> ShellVerdict:
-        """What the parts come to together."""
+        """Combine the verdicts on the commands."""
         for simple in commands:
             if pattern := self.shell.lists.denied([word.text for word in simple.words], fed=simple.fed):
                 return _denied_verdict(pattern)
@@ -263,7 +262,10 @@ class _Judgement:
         return ShellVerdict("ask", worst.rule, worst.reason, pattern, keepable)
 
     def worse(self, words: Iterable[str], here: Path | None = None) -> UnknownCommand | None:
-        """What asks already must not lead outside as well, or it is asked about each time."""
+        """Return a stricter refusal if a word names a place outside the project or a protected one, else None.
+
+        Such a place must be asked about each time, even if the command asks anyway.
+        """
         operands = self.operands.at(here or self.workspace.root)
         try:
             for word in islice(words, NAMED_LIMIT):
@@ -280,7 +282,7 @@ class _Judgement:
         return self.shell.lists.allowed(simple, known=simple.name in _READERS and simple.name not in VERSIONS)
 
     def _refusal_of(self, simple: Simple) -> UnknownCommand | None:
-        """Why one command asks; None if it only reads."""
+        """Return why a command must ask, or None if it only reads."""
         try:
             self._check_command(simple)
         except UnknownCommand as refused:
@@ -307,7 +309,7 @@ class _Judgement:
         )
 
     def _inner(self, call: CommandCall) -> None:
-        """A command that another one starts."""
+        """Check a command started by another one."""
         rule = _READERS.get(call.name)
         if rule is None or call.name in _NOT_STARTED:
             raise UnknownCommand("name", f"{call.name[:60]} is not known to only read what others name")
@@ -315,7 +317,7 @@ class _Judgement:
         rule(call)
 
     def _source(self, simple: Simple) -> Source | None:
-        """The command whose lines it gets, past those that only leave lines out."""
+        """Return the command whose lines arrive on standard input, skipping filters that only drop lines."""
         before = simple.before
         while before is not None and before.name in LINE_FILTERS and before.before is not None:
             if not LINE_FILTERS[before.name]([word.text for word in before.words[1:]]):
@@ -327,7 +329,7 @@ class _Judgement:
         return Source(before.name, operands.arguments(before.words[1:]))
 
     def _check_program(self, name: str, here: Path) -> None:
-        """The program of that name must not be one of the project."""
+        """Refuse a program that would be found inside the project."""
         if name in _IMPORTING and any(map(self._is_inside, self._folders(self.shell.python_path, here))):
             raise UnknownCommand("name", f"{name} would import modules of the project itself (PYTHONPATH)")
         for folder in self._folders(self.shell.path, here):
@@ -363,6 +365,7 @@ def _check_place(text: str, operands: Operands) -> None:
 
 
 _QUOTES: Final = re.compile(r"""['"\\]""")
+# Node types in a line of simple commands.
 _FORM: Final = frozenset(
     {
         *("program", "list", "pipeline", "command", "command_name", "redirected_statement", "comment"),
@@ -375,7 +378,6 @@ _FORM: Final = frozenset(
         *(";", "\n", "&&", "||", "|", ">", ">>", "<", ">&", "&>", "&>>", "<<", "<<-", '"', "$"),
     }
 )
-"""Kinds of nodes a line of simple commands is made of."""
 _WORDS: Final = frozenset(
     {
         *("command_name", "word", "number", "string", "raw_string", "concatenation"),
@@ -386,7 +388,7 @@ _BLANKS: Final = re.compile(r"[ \t\n]+")
 
 
 def same_commands(command: str, lines: Lines) -> bool:
-    """Whether the second reader sees nothing but these commands and loops, word for word."""
+    """Return whether tree-sitter finds exactly the same commands and loops, word for word."""
     root = parse_command(command)
     if root.has_error:
         return False
@@ -418,16 +420,19 @@ def _is_in_test(node: Node) -> bool:
 
 
 def nested_commands(command: str) -> list[list[str]]:
-    """The words of every command in it, those in loops, functions and substitutions too; none if it is too much."""
+    """Return the words of every command, including those in loops, functions and substitutions.
+
+    Empty if the command is too complex to parse.
+    """
     if is_too_much(command):
         return []
     return [_node_words(node, command) for node in walk_nodes(parse_command(command)) if node.type == "command"]
 
 
 def named_words(command: str) -> list[str]:
-    """The arguments and the files of redirections, those in loops, functions and substitutions too.
+    """Return arguments and redirected files, including those in loops, functions and substitutions.
 
-    None if it is too much, and no variable is filled in: what it does not name may be reached all the same.
+    Empty if the command is too complex to parse. Variables aren't expanded, so it may reach places not listed here.
     """
     if is_too_much(command):
         return []
@@ -442,9 +447,9 @@ def _is_argument(node: Node) -> bool:
 
 
 def _words_in(node: Node, command: str) -> Iterator[tuple[int, bool, str]]:
-    """Where each word of a command begins, whether it is the command's name, and the word.
+    """Yield the offset of each word, whether it is the command's name, and the word.
 
-    What follows a redirection stands in the tree below the redirection.
+    Words after a redirection are nested below the redirection.
     """
     if node.type == "test_command":
         yield node.start_byte, True, _BLANKS.sub(" ", node_text(node, command))

@@ -1,4 +1,4 @@
-"""The small languages of sed, awk and jq: the part of each that prints, and neither runs, writes nor never ends."""
+"""Check scripts of sed, awk and jq against the subset of each language that only prints and always terminates."""
 
 import itertools
 import re
@@ -10,12 +10,9 @@ from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.options import CommandArgument, is_narrow, is_safe_pattern, option_table
 from vibe_jupyter.permissions.shell.read_only_commands import CommandCall, ReadOnlyCommand, Rule, check_input
 
-SCRIPT_LIMIT: Final = 1_000
-"""Characters of a script."""
-GROWTH_LIMIT: Final = 1_000
-"""How many times longer all substitutions of one script of sed may make a line."""
-_FIELDS_LIMIT: Final = 999
-"""The last field that a program of awk may set: those before it are made too."""
+SCRIPT_LIMIT: Final = 1_000  # characters of a script
+GROWTH_LIMIT: Final = 1_000  # factor by which all substitutions of a sed script together may lengthen a line
+_FIELDS_LIMIT: Final = 999  # highest field an awk program may set, since awk creates all fields before it
 
 _REGEX: Final = r"/(?:[^/\\\n]|\\[^\n])*/I?"
 _ADDRESS: Final = rf"(?:\d{{1,7}}(?:~\d{{1,5}})?|\$|{_REGEX})"
@@ -24,8 +21,8 @@ _SED_COMMAND: Final = re.compile(
     r"(?:(?P<plain>[pd=]|[qQ]\d{0,2})|s(?P<mark>[/|,#@:!%])(?P<pattern>(?:(?!(?P=mark))[^\\\n]|\\[^\n])*)(?P=mark)"
     r"(?P<text>(?:(?!(?P=mark))[^\\\n]|\\[^\n])*)(?P=mark)(?P<flags>[gpiI0-9]{0,4}))\s*(?:;|\n|$|(?=\}))"
 )
+# All brackets are closed. Implementations of sed disagree on whether a delimiter inside brackets ends the pattern.
 _CLOSED: Final = re.compile(r"(?:[^\\\[]|\\.|\[\^?\]?[^\]]*\])*")
-"""Every bracket is closed: where one holds the sign that ends the pattern, seds do not agree that it ends there."""
 _SED: Final = ReadOnlyCommand(
     option_table(
         "-nErsuz -e:text --quiet --silent --expression:text --regexp-extended --null-data --separate --unbuffered"
@@ -35,7 +32,16 @@ _SED: Final = ReadOnlyCommand(
 
 
 def _sed(call: CommandCall) -> None:
-    given = _SED.options.parse(call.arguments, call.name)
+    _check_files(call, sed_operands(call.arguments))
+
+
+def sed_operands(arguments: Sequence[CommandArgument]) -> list[CommandArgument]:
+    """Return the files of a call of sed whose scripts only print.
+
+    Raises:
+        UnknownCommand: They may do more.
+    """
+    given = _SED.options.parse(arguments, "sed")
     scripts = given.values("-e", "--expression")
     operands = list(given.operands)
     if not scripts:
@@ -44,7 +50,7 @@ def _sed(call: CommandCall) -> None:
         scripts = [operands.pop(0).text]
     for script in scripts:
         _check_sed(script)
-    _check_files(call, operands)
+    return operands
 
 
 def _check_sed(script: str) -> None:
@@ -67,7 +73,7 @@ def _check_sed(script: str) -> None:
 
 
 def _growth(text: str, flags: str) -> int:
-    """How many times longer a substitution may make a line of some length."""
+    """Return the factor by which a substitution may lengthen a line."""
     repeated = text.count("&") + len(re.findall(r"\\\d", text))
     return max(1, len(text) if "g" in flags else repeated + 1)
 
@@ -83,12 +89,11 @@ _AWK_TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+# Brackets contain no slash: implementations of awk disagree on where such a pattern ends.
 _AWK_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]\[/\\\n]*\])*/")
-"""Brackets in it hold no slash: awks do not agree where such a one ends."""
+# Tokens after which every awk reads a slash as the start of a pattern.
 _BEFORE_REGEX: Final = frozenset({"{", "}", "(", ",", ";", "\n", "&&", "||", "!", "~", "!~"})
-"""Signs behind which a slash begins a pattern in every awk."""
-_CONTINUING: Final = frozenset({",", "&&", "||", "?", ":"})
-"""Signs behind which a statement goes on in the next line."""
+_CONTINUING: Final = frozenset({",", "&&", "||", "?", ":"})  # tokens after which a statement continues on the next line
 _COUNTERS: Final = frozenset({"NR", "NF", "FNR"})
 _AWK_NAMES: Final = frozenset(
     {
@@ -96,6 +101,7 @@ _AWK_NAMES: Final = frozenset(
         *("length", "substr", "tolower", "toupper", "int", "next", "exit", "index", "for", "in", "split", "nextfile"),
     }
 )
+# Keywords and functions of awk that are refused. They aren't variable names either.
 _AWK_FUNCTIONS: Final = frozenset(
     {
         *(
@@ -130,7 +136,8 @@ _AWK_FUNCTIONS: Final = frozenset(
         ),
     }
 )
-"""Words of awk that are no variables, and of which nothing is needed here."""
+_RECORDS_LIMIT: Final = 3  # assignments of the record in a program that also changes the record
+_OFS_LIMIT: Final = 2  # characters between the fields of such a record
 _AWK_LOOP: Final = re.compile(r"for\s*\(\s*[a-z]\w*\s+in\s+[a-z]\w*\s*\)")
 _AWK_SETTING: Final = frozenset({"=", "+=", "-=", "++", "--"})
 _AWK_ENDS: Final = (";", "}", "\n", ")", ",")
@@ -140,26 +147,34 @@ _AWK_SET: Final = re.compile(r"(?:[a-z]\w*|FS|OFS|ORS)=[^\\]{0,100}")
 
 def _awk(call: CommandCall) -> None:
     waiting = list(reversed(call.arguments))
+    joins = ""
     while waiting and waiting[-1].text.startswith("-") and waiting[-1].text != "-":
         option = waiting.pop()
         value = option.text[2:]
         if option.from_glob or option.text[:2] not in ("-F", "-v") or not (value or waiting):
             raise UnknownCommand("option", f"awk {option.text} is not known to be read-only")
         value = value or waiting.pop().text
-        if option.text.startswith("-v") and not _AWK_SET.fullmatch(value):
+        if option.text.startswith("-v") and not (_AWK_SET.fullmatch(value) and is_safe_pattern(value)):
             raise UnknownCommand("option", f"awk -v {value} is not known to be read-only")
+        joins = max(joins, value.removeprefix("OFS=") if value.startswith("OFS=") else "", key=len)
         if option.text.startswith("-F") and not is_safe_pattern(value):
             raise UnknownCommand("operand", "its pattern may take very long")
     if not waiting or waiting[-1].from_glob:
         raise UnknownCommand("operand", "awk has no program")
-    _check_awk(waiting.pop().text)
+    _check_awk(waiting.pop().text, joins)
     operands = list(reversed(waiting))
     if any("=" in operand.text for operand in operands):
         raise UnknownCommand("operand", "awk would take a name with = for a variable")
     _check_files(call, operands)
 
 
-def _check_awk(program: str) -> None:
+def _check_awk(program: str, joins: str) -> None:
+    """Check a program.
+
+    Args:
+        program: The program.
+        joins: Value of OFS on the command line.
+    """
     if len(program) > SCRIPT_LIMIT:
         raise UnknownCommand("length", f"its program has more than {SCRIPT_LIMIT:,} characters")
     tokens = _awk_tokens(program)
@@ -177,11 +192,15 @@ def _check_awk(program: str) -> None:
             raise UnknownCommand("operand", f"awk {text}() is not known to be read-only")
         if kind == "string" and not is_narrow(text):
             raise UnknownCommand("operand", "it pads its output very much")
+        if kind == "string" and not is_safe_pattern(text):  # a text may serve as a pattern
+            raise UnknownCommand("operand", "its pattern may take very long")
     _check_awk_growth(tokens)
+    if _feeds_itself(tokens, len(joins)):
+        raise UnknownCommand("operand", "its records may become very long")
 
 
 def _check_awk_growth(tokens: Sequence[tuple[str, str]]) -> None:
-    """Refuse what may make values, fields or arrays larger than what is read."""
+    """Refuse what may make values, fields or arrays larger than the input."""
     texts = [text for _, text in tokens]
     for at, text in enumerate(texts):
         if text == "=" and not _is_bounded(texts[max(0, at - 1) : at + 8]):
@@ -194,8 +213,41 @@ def _check_awk_growth(tokens: Sequence[tuple[str, str]]) -> None:
         raise UnknownCommand("operand", "its loops may make an array very large")
 
 
+def _feeds_itself(tokens: Sequence[tuple[str, str]], joined: int) -> bool:
+    """Return whether a program may put copies of a record into the record, again and again.
+
+    Args:
+        tokens: The program.
+        joined: Length of OFS on the command line.
+    """
+    texts = ["", "", *(text for _, text in tokens), ""]
+    kinds = ["", "", *(kind for kind, _ in tokens), ""]
+    places = [at for at, text in enumerate(texts) if text == "="]
+    between = [at for at in places if texts[at - 1] == "OFS"]
+    if any(kinds[at + 1] != "string" for at in between):
+        return True
+    records = [at for at in places if texts[at + 1] == "$" and not _is_one_field(texts[at + 2])]
+    named = [at for at in places if texts[at - 2] == "$" and kinds[at + 1] == "name"]
+    changed = between or any(_changes_record(texts, at) for at, text in enumerate(texts) if text in _AWK_SETTING)
+    if not changed or not (records or named):
+        return False
+    wide = max([joined, *(len(texts[at + 1]) - 2 for at in between)]) > _OFS_LIMIT
+    return bool(records and named) or "for" in texts or wide or len(records) > _RECORDS_LIMIT
+
+
+def _is_one_field(text: str) -> bool:
+    """Return whether this, after ``$``, is never 0, for which awk takes the whole record."""
+    return text in ("NF", "(") or (text.isdigit() and int(text) > 0)
+
+
+def _changes_record(texts: Sequence[str], at: int) -> bool:
+    """Return whether an assignment or increment changes a field or the number of fields."""
+    sides = (texts[at - 1], texts[at + 1]) if texts[at] in ("++", "--") else (texts[at - 1],)
+    return "NF" in sides or ")" in sides or "$" in (texts[at - 2], *sides)
+
+
 def _sets_little(texts: Sequence[str], at: int) -> bool:
-    """Whether what is set there, by ``=`` or ``++``, is no far field, and not the number of fields."""
+    """Return whether an assignment or increment sets neither a high field nor the number of fields."""
     before, after = texts[:at], texts[at + 1 : at + 4]
     counts = before[-1:] == ["NF"] and before[-2:-1] != ["$"]
     if texts[at] != "--" and (counts or after[:1] == ["NF"]):
@@ -215,13 +267,13 @@ def _is_near(field: Sequence[str]) -> bool:
 
 
 def _prints_a_text(after: Sequence[tuple[str, str]]) -> bool:
-    """Whether a format is written out, and not put together or read from a file."""
+    """Return whether a format is a string literal rather than computed or read from a file."""
     after = after[1:] if after[:1] == [("sign", "(")] else after
     return after[:1] != [] and after[0][0] == "string" and (len(after) < 2 or after[1][1] in _AWK_ENDS)
 
 
 def _grows(tokens: Sequence[tuple[str, str]]) -> bool:
-    """Whether a subscript puts a variable together with something: each turn of a loop may then add to its array."""
+    """Return whether a subscript is computed from a variable, so that each iteration may enlarge the array."""
     inner = list(itertools.takewhile(lambda token: token[1] != "]", tokens[1:]))
     return len(inner) > 1 and any(
         kind == "name" and text not in _AWK_NAMES and before[1] != "$"
@@ -249,10 +301,10 @@ def _awk_tokens(program: str) -> list[tuple[str, str]]:
 
 
 def _divides(before: Sequence[tuple[str, str]]) -> bool:
-    """Whether a slash divides; the other meaning is that it begins a pattern.
+    """Return whether a slash is a division rather than the start of a pattern.
 
     Raises:
-        Refused: awks may take it for either, and what follows would be read in another way.
+        UnknownCommand: Implementations of awk may disagree, and would parse the rest differently.
     """
     kind, text = before[-1] if before else ("sign", "{")
     if kind == "number" or (kind == "name" and (text in _COUNTERS or text not in _AWK_NAMES)):
@@ -273,7 +325,7 @@ def _is_after_print(before: Sequence[tuple[str, str]]) -> bool:
 
 
 def _is_bounded(texts: Sequence[str]) -> bool:
-    """Whether an assignment cannot double what it is given: a name, and a field, a number or a text."""
+    """Return whether an assignment can't double its value: a single field, number, string or another variable."""
     name, value = texts[0], texts[2:]
     if value[:1] == ["$"]:
         value = value[1:]
@@ -304,14 +356,11 @@ _JQ_NAMES: Final = frozenset(
     }
 )
 _JQ_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+# An object of plain fields.
 _JQ_OBJECT: Final = re.compile(r"\{\s*(?:\w+(?:\s*:\s*\.\w[\w.]*)?\s*,\s*)*\w+(?:\s*:\s*\.\w[\w.]*)?\s*\}", re.ASCII)
-"""An object of plain fields."""
-_JQ_LOOPS: Final = 3
-"""Times a filter may go through all of a value."""
-_JQ_PARTS: Final = 6
-"""Commas and pluses of a filter, each of which may double what comes after it."""
-_JQ_JOINED: Final = 2
-"""Times a filter may join or quote what it has."""
+_JQ_LOOPS: Final = 3  # iterations over all of a value
+_JQ_PARTS: Final = 6  # commas and pluses of a filter, each of which may double what follows
+_JQ_JOINED: Final = 2  # times a filter may join or encode values
 _JQ: Final = option_table(
     "-rcCMSsaej --raw-output --compact-output --sort-keys --slurp --monochrome-output --tab --exit-status"
 )
@@ -340,7 +389,7 @@ def _jq(call: CommandCall) -> None:
 
 
 def _check_growth(program: str) -> None:
-    """Each of these may make what comes after it longer by some factor."""
+    """Refuse filters that may multiply the size of their output: each of these operators adds a factor."""
     bare = _JQ_OBJECT.sub("", _JQ_TEXT.sub('"', program))
     loops = len(re.findall(r"\[\s*\]|\.\.", bare))
     joined = len(re.findall(r"\b(?:join|tojson)\b", bare))
@@ -349,7 +398,7 @@ def _check_growth(program: str) -> None:
 
 
 def _is_known(match: re.Match[str], program: str) -> bool:
-    """Whether a word is a known function, or the key of an object."""
+    """Return whether a word is a known function or an object key."""
     return match[0] in _JQ_NAMES or program[match.end() :].lstrip()[:1] == ":"
 
 

@@ -1,35 +1,30 @@
-"""How much is in the places that a command would change, counted within bounds and without following links."""
+"""Measure the files that a command would change, within limits and without following links."""
 
 import glob
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-MEASURED_ENTRIES: Final = 100_000
-"""Files and folders that are counted for one command line."""
-MEASURING_SECONDS: Final = 0.5
-"""How long is counted for one command line."""
-MATCHES_LIMIT: Final = 1_000
-"""Names that one glob may stand for."""
+MEASURED_ENTRIES: Final = 100_000  # files and folders counted per command line
+MEASURING_SECONDS: Final = 0.5  # time limit per command line
+MATCHES_LIMIT: Final = 1_000  # names expanded from one glob
 
 
 @dataclass
 class TreeSize:
-    """What is in some places."""
+    """Number and size of files in some places."""
 
     files: int = 0
-    folders: int = 0
-    """Of the places themselves, not those inside them."""
+    folders: int = 0  # only the places themselves, not folders inside them
     bytes: int = 0
-    whole: bool = True
-    """False where there was more than could be counted."""
+    whole: bool = True  # False if there was more than could be counted
 
     def add(self, other: "TreeSize") -> None:
-        """Count this in too."""
         self.files += other.files
         self.folders += other.folders
         self.bytes += other.bytes
@@ -38,13 +33,13 @@ class TreeSize:
 
 @dataclass
 class Meter:
-    """Counts for one command line."""
+    """Counter with the shared limits of one command line."""
 
     entries_left: int = MEASURED_ENTRIES
     ends: float = field(default_factory=lambda: time.monotonic() + MEASURING_SECONDS)
 
     def size_of(self, path: Path) -> TreeSize | None:
-        """What a file or folder holds; None where nothing is there."""
+        """Measure a file or folder, or return None if it doesn't exist."""
         try:
             found = os.lstat(path)
         except OSError:
@@ -53,15 +48,19 @@ class Meter:
             return TreeSize(files=1, bytes=found.st_size)
         size = TreeSize(folders=1)
         for entry in self._entries(path, size):
-            try:
-                size.files += 1
+            size.files += 1
+            with suppress(OSError):  # deleted meanwhile
                 size.bytes += entry.stat(follow_symlinks=False).st_size
-            except OSError:
-                continue
         return size
 
     def matching(self, top: Path, keep: Iterable[str], *, kind: str) -> TreeSize:
-        """The files, or the folders too, below a folder whose names match every one of these globs."""
+        """Measure the entries below a folder whose names match all globs.
+
+        Args:
+            top: The folder.
+            keep: The globs.
+            kind: ``f`` for files, ``d`` for folders, otherwise both.
+        """
         import fnmatch  # noqa: PLC0415 (only for find)
 
         patterns = tuple(keep)
@@ -72,7 +71,8 @@ class Meter:
                 size.folders += is_folder
                 if not is_folder and kind != "d":
                     size.files += 1
-                    size.bytes += entry.stat(follow_symlinks=False).st_size
+                    with suppress(OSError):  # deleted meanwhile
+                        size.bytes += entry.stat(follow_symlinks=False).st_size
         return size
 
     def _entries(self, top: Path, size: TreeSize, *, folders: bool = False) -> Iterator[os.DirEntry[str]]:
@@ -95,12 +95,12 @@ class Meter:
 
 
 def expand_glob(text: str, here: Path) -> list[Path]:
-    """The names a glob stands for now, as far as they are looked at."""
+    """Expand a glob against the file system, up to `MATCHES_LIMIT`."""
     found = islice(glob.iglob(os.path.join(glob.escape(str(here)), text)), MATCHES_LIMIT)
     return [Path(one) for one in found]
 
 
 def count_text(count: int, noun: str) -> str:
-    """``1 file``, ``2,310 files``."""
+    """Format a count with its noun: ``1 file``, ``2,310 files``."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"

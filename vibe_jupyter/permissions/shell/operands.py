@@ -1,10 +1,10 @@
-"""Operands of a command and the places they lead to, globs included, without a shell.
+"""Resolve operands of a command to places, including globs, without a shell.
 
-No regular expression of Python stands behind it: one with several stars takes time without bound for a name that
-somebody else chose. ``?`` and ``[…]`` count as ``*``, so a glob may stand here for more names than it does elsewhere,
-never for fewer.
+Python's regular expressions aren't used for globs: several stars take exponential time on adversarial names. ``?`` and
+``[…]`` are treated like ``*``, so a glob may match more names here than in the shell, never fewer.
 """
 
+import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -22,31 +22,25 @@ from vibe_jupyter.permissions.shell.command_line import ShellWord
 from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
 from vibe_jupyter.permissions.shell.options import CommandArgument
 
-GAPS_LIMIT: Final = 20
-"""Stars, question marks and brackets of one glob."""
+GAPS_LIMIT: Final = 20  # stars, question marks and brackets of one glob
 _BRACKET: Final = re.compile(r"\[[!^]?[A-Za-z0-9_.,-]+\]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
-MATCHES_LIMIT: Final = 500
-"""Names the globs of one command line may stand for."""
-GLOBS_LIMIT: Final = 50
-"""Words with a glob in one command."""
-STEPS_LIMIT: Final = 4_000
-"""Folders that the paths of one command line may lead through."""
-ENTRIES_LIMIT: Final = 8_000
-"""Entries of folders that are looked at for one command line."""
+MATCHES_LIMIT: Final = 500  # names expanded from the globs of one command line
+GLOBS_LIMIT: Final = 50  # words with a glob per command
+STEPS_LIMIT: Final = 4_000  # folders traversed by the paths of one command line
+ENTRIES_LIMIT: Final = 8_000  # folder entries examined per command line
 
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """What stands between its gaps: ``a*b`` has ``a`` and ``b``."""
+    """A glob as the literal texts between its wildcards: ``a*b`` is ``a`` and ``b``."""
 
     texts: tuple[str, ...]
-    exact: bool = True
-    """Whether it matches no more than elsewhere: its gaps are all stars."""
+    exact: bool = True  # True if all wildcards are stars, so that it matches no more than in the shell
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name is matched."""
+        """Return whether the whole name matches."""
         first, *others = self.texts
         if not others:
             return name == first
@@ -64,11 +58,11 @@ class Glob:
 
 
 def shell_glob(text: str, wild: frozenset[int]) -> Glob | None:
-    """A glob as bash reads it; None where that cannot be told.
+    """Parse a glob as bash does, or return None if it is ambiguous or has too many wildcards.
 
     Args:
-        text: the word without quotes.
-        wild: where in it ``*``, ``?`` and ``[`` are not quoted.
+        text: The word without quotes.
+        wild: Offsets of unquoted ``*``, ``?`` and ``[``.
     """
     texts, position, exact = [""], 0, True
     while position < len(text):
@@ -89,7 +83,7 @@ def shell_glob(text: str, wild: frozenset[int]) -> Glob | None:
 
 
 def plain_glob(text: str) -> Glob | None:
-    """A glob as git and grep read it, where a backslash takes the meaning from what follows; None if it is too much."""
+    """Parse a glob as git and grep do, with backslash escapes. None if it is ambiguous or has too many wildcards."""
     hidden: list[int] = []
     plain = ""
     position = 0
@@ -109,7 +103,7 @@ def _checked(texts: Sequence[str], *, exact: bool) -> Glob | None:
 
 @dataclass
 class _Work:
-    """What was done for one command line so far."""
+    """Cache and counters shared by the commands of one line."""
 
     judged: dict[tuple[Path, str], Located] = field(default_factory=dict[tuple[Path, str], Located])
     steps: int = 0
@@ -122,33 +116,30 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something below a folder."""
+    """An entry found below a folder."""
 
     entry: os.DirEntry[str]
-    inner: str
-    """Its path from that folder."""
-    is_secret: bool
-    """Whether its name, or that of a folder it is in, says that it usually holds passwords or keys."""
+    inner: str  # path relative to that folder
+    is_secret: bool  # True if its name or that of a parent folder suggests passwords or keys
 
 
 class Operands:
-    """Judges what the commands of one line name. Lists folders inside the project; opens no file."""
+    """Judge of the places named by the commands of one line. Lists folders inside the project, but opens no files."""
 
     def __init__(self, workspace: Workspace, here: Path | None = None, work: _Work | None = None) -> None:
         self.workspace = workspace
-        self.here = here or workspace.root
-        """The folder the command runs in, every link followed."""
+        self.here = here or workspace.root  # working directory of the command, with links resolved
         self._work = work or _Work()
 
     def at(self, folder: Path) -> "Operands":
-        """The same in another folder."""
+        """Return an instance for another folder that shares the cache and counters."""
         return Operands(self.workspace, folder, self._work)
 
     def path(self, text: str) -> Located:
-        """A file or folder that may be read without asking, or that is missing.
+        """Resolve a path that may be read without asking or doesn't exist.
 
         Raises:
-            Refused: it is outside, protected, no regular file, or leads nowhere.
+            UnknownCommand: It is outside the project, protected, not a regular file, or unresolvable.
         """
         key = (self.here, text)
         if key not in self._work.judged:
@@ -159,16 +150,16 @@ class Operands:
         return self._work.judged[key]
 
     def from_root(self, text: str) -> str:
-        """The same path as seen from the project folder."""
+        """Return a path as seen from the project folder."""
         if self.here != self.workspace.root:
             return text if text.startswith("/") else f"{self.here}/{text}"
-        return f"./{text}" if text.startswith("~") else text  # the shell leaves a quoted ~ as it is
+        return f"./{text}" if text.startswith("~") else text  # the shell doesn't expand a quoted ~
 
     def repository(self, home: str) -> Repository | None:
-        """The repository that git finds here; looked for once for each folder.
+        """Return the repository that git finds here, cached per folder.
 
         Raises:
-            Refused: it cannot be judged.
+            UnknownCommand: It can't be judged.
         """
         if self.here not in self._work.repositories:
             try:
@@ -181,7 +172,7 @@ class Operands:
         return found
 
     def tree(self, top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
-        """Everything below a folder, as `walk_tree` says; counted together with all else that the line looks at."""
+        """Walk a folder like `walk_tree`, counting toward the limit of the command line."""
         for found in walk_tree(top, pruned):
             self._work.entries += 1
             if self._work.entries > ENTRIES_LIMIT:
@@ -189,7 +180,7 @@ class Operands:
             yield found
 
     def exists(self, text: str) -> bool:
-        """Whether something is there."""
+        """Return whether the path exists, even as a broken link."""
         return os.path.lexists(self.here / text)
 
     def _judge_text(self, text: str) -> Located:
@@ -202,12 +193,12 @@ class Operands:
         return located
 
     def arguments(self, words: Sequence[ShellWord]) -> list[CommandArgument]:
-        """What the program would get: the words, with names in place of globs.
+        """Return the arguments the program would receive, with globs expanded.
 
-        A glob may stand here for more names than the shell would find, never for fewer.
+        A glob may expand to more names than in the shell, never to fewer.
 
         Raises:
-            Refused: a glob looks outside, finds too much, or cannot be foretold.
+            UnknownCommand: A glob leads outside, matches too much, or is ambiguous.
         """
         if sum(bool(word.wild) for word in words) > GLOBS_LIMIT:
             raise UnknownCommand("expansion", f"it holds more than {GLOBS_LIMIT} globs")
@@ -230,6 +221,8 @@ class Operands:
             raise UnknownCommand("expansion", f"the shell would find more than {MATCHES_LIMIT:,} names")
         for name in names:
             self.path(name)
+        if names and not any(_surely_matches(word, name) for name in names):
+            raise UnknownCommand("expansion", f"it is unclear what {word.text[:60]!r} stands for")
         return names
 
     def _expand_step(self, names: list[str], part: str, wild: frozenset[int], *, last: bool) -> list[str]:
@@ -260,15 +253,29 @@ class Operands:
             raise UnknownCommand("expansion", f"the shell would look through more than {ENTRIES_LIMIT:,} names")
         if part.startswith("."):
             return [".", "..", *names]
-        # A leading * never stands for a dot. A leading ? or [ does in no shell we know, but nobody misses it here.
+        # A leading * never matches a dot. A leading ? or [ doesn't in common shells either, but a superset is safe.
         return [name for name in names if not (part.startswith("*") and name.startswith("."))]
 
 
+def _surely_matches(word: ShellWord, name: str) -> bool:
+    """Return whether every shell expands a glob to a name at least, so that the program never receives the glob."""
+    exact = "".join(char if at in word.wild or char not in "*?[" else f"[{char}]" for at, char in enumerate(word.text))
+    steps = list(zip(exact.split("/"), name.split("/"), strict=False))
+    return all(
+        fnmatch.fnmatchcase(found, wanted) and (wanted[:1] not in ("?", "[") or found[:1] != ".")
+        for wanted, found in steps
+    )
+
+
 def walk_tree(top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
-    """Everything below a folder; folders of these names, ``./name`` right below it, and links, are not entered.
+    """Walk everything below a folder, without following links.
+
+    Args:
+        top: The folder.
+        pruned: Names of folders to skip, or ``./name`` for those directly below `top`.
 
     Raises:
-        Refused: it holds more than can be looked at in a moment, or a part of it cannot be listed.
+        UnknownCommand: There are more than `ENTRIES_LIMIT` entries.
     """
     waiting: list[tuple[str, str, bool]] = [(str(top), "", False)]
     seen = 0
@@ -288,4 +295,4 @@ def walk_tree(top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
                     if entry.is_dir(follow_symlinks=False) and not left_out:
                         waiting.append((entry.path, f"{found.inner}/", found.is_secret))
         except OSError:
-            continue  # who may not list it here may not read it there either
+            continue  # if it can't be listed here, the command can't read it either

@@ -1,10 +1,18 @@
-"""Options of a command: which are known to be read-only, whether they take a value, and which values are safe.
+"""Parse command options against a table of those known to be read-only, with checks of their values.
 
-A table is one text: ``-al`` two flags · ``-n:number`` a flag with a value · ``-#`` a number as flag, ``-5`` ·
-``--all`` · ``--lines:number`` as ``--lines=5`` or ``--lines 5`` · ``--color?word`` with or without ``=value`` ·
-``-L;number`` a flag whose value must be the next argument, since this program would read ``-Lo`` as two flags.
-Anything else is refused, shortened long options too. A safe value makes a program run nothing, and does not keep it
-running for ever.
+A table is a string of entries:
+
+- ``-al``: two flags
+- ``-n:number``: a flag with a value
+- ``-#``: a number as a flag, such as ``-5``
+- ``--all``: a long flag
+- ``--lines:number``: ``--lines=5`` or ``--lines 5``
+- ``--color?word``: with or without ``=value``
+- ``-w?width``: a flag with or without an attached value
+- ``-L;number``: a flag whose value must be a separate argument, since this program reads ``-Lo`` as two flags
+
+Anything else is refused, including abbreviated long options. A safe value neither makes a program run something nor
+lets it run forever.
 """
 
 import re
@@ -18,37 +26,35 @@ from vibe_jupyter.permissions.shell import UnknownCommand
 _REPEAT: Final = lazy_pattern(r"\\?\{(\d*)(?:,(\d*))?\\?\}")
 _BACK_REFERENCE: Final = lazy_pattern(r"\\(?:[1-9]|[gk])")
 _FORMATS: Final = ("oneline", "short", "medium", "full", "fuller", "reference", "email", "raw")
+# Excludes `%G`, for which git runs gpg.
 _FORMAT: Final = lazy_pattern(r"(?:[^%]|%(?![-+ ]?G|\(describe|[-+ ]?\(describe|<<))*", re.DOTALL)
-"""No ``%G``, for which git runs gpg."""
+# Excludes widths, which could exhaust memory.
 _DATE: Final = lazy_pattern(r"[\w,.:-]*|format(?:-local)?:(?:[^%]|%[-_^#EO]?[A-Za-z%])*", re.DOTALL | re.ASCII)
-"""No width, which may fill the memory."""
 _WIDE: Final = lazy_pattern(r"\d{4,}|\*")
 _SPECIFIER: Final = lazy_pattern(r"%[^A-Za-z%]*")
-REPEATS_LIMIT: Final = 255
-"""What the counted repetitions of one search pattern come to when they are multiplied."""
-PATTERN_LIMIT: Final = 1_000
-"""Characters of a search pattern."""
+REPEATS_LIMIT: Final = 255  # upper bound of the product of a pattern's counted repetitions
+PATTERN_LIMIT: Final = 1_000  # characters of a search pattern
 
 
 def is_safe_format(text: str) -> bool:
-    """Whether a format of git prints commits, makes git run nothing, and pads nothing without bound."""
+    """Return whether a git format only prints commit data, makes git run nothing, and has bounded padding."""
     if text in _FORMATS or not text:
         return True
     return "%" in text and _FORMAT.fullmatch(text) is not None and not re.search(r"\d{4,}", text)
 
 
 def is_safe_date(text: str) -> bool:
-    """Whether a way to write dates has no widths that could fill the memory."""
+    """Return whether a date format has no widths that could exhaust memory."""
     return len(text) <= 100 and _DATE.fullmatch(text) is not None
 
 
 def is_narrow(text: str) -> bool:
-    """Whether no specifier of a format, as of ``printf`` or ``stat``, pads without bound."""
+    """Return whether the specifiers of a format, as in ``printf`` or ``stat``, have bounded padding."""
     return not any(_WIDE.search(specifier) for specifier in _SPECIFIER.findall(text))
 
 
 def is_safe_pattern(text: str) -> bool:
-    """Whether a search pattern cannot take for ever: no back reference, no huge or nested counts."""
+    """Return whether a search pattern terminates quickly: no back references, and no huge or nested counts."""
     if _BACK_REFERENCE.search(text) or len(text) > PATTERN_LIMIT:
         return False
     product = 1
@@ -60,29 +66,28 @@ def is_safe_pattern(text: str) -> bool:
 
 
 class CommandArgument(NamedTuple):
-    """One argument as the program gets it."""
+    """An argument as the program receives it."""
 
     text: str
-    from_glob: bool = False
-    """Whether it is a name the shell found, and not one that was written."""
+    from_glob: bool = False  # True if it was expanded from a glob rather than written
 
 
 class GivenOptions(NamedTuple):
-    """What was found on a command line."""
+    """Parsed options and operands."""
 
-    options: tuple[tuple[str, str], ...]
-    """Names with their values; empty for a flag."""
+    options: tuple[tuple[str, str], ...]  # names and values, with '' for flags
     operands: tuple[CommandArgument, ...]
 
     def has(self, *names: str) -> bool:
-        """Whether any of these was given."""
+        """Return whether any of these options is given."""
         return any(name in names for name, _ in self.options)
 
     def values(self, *names: str) -> list[str]:
-        """The values of these, in order."""
+        """Return the values of these options, in order."""
         return [value for name, value in self.options if name in names]
 
 
+# Kind of value -> check.
 KINDS: Final[dict[str, Callable[[str], object]]] = {
     "text": lambda text: True,
     "char": lambda text: len(text) == 1,
@@ -90,6 +95,8 @@ KINDS: Final[dict[str, Callable[[str], object]]] = {
     "width": re.compile(r"\d{1,3}").fullmatch,
     "widths": re.compile(r"(?:\d{1,3}(?:,\d{1,3}){0,2})?").fullmatch,
     "word": re.compile(r"[\w,.:+%-]{0,60}", re.ASCII).fullmatch,
+    # Excludes `remerge`, for which git merges again: it runs merge drivers, and writes.
+    "merges": re.compile(r"off|none|on|m|first-parent|1|separate|c|combined|cc|dense-combined").fullmatch,
     "order": re.compile(r"(?!.*signature)[\w,.:+%-]{0,60}", re.ASCII).fullmatch,
     "key": re.compile(r"[\d.,bdfghiMnRrVz]{1,30}").fullmatch,
     "list": re.compile(r"[\d,-]{1,200}").fullmatch,
@@ -99,33 +106,28 @@ KINDS: Final[dict[str, Callable[[str], object]]] = {
     "narrow": is_narrow,
     "pattern": is_safe_pattern,
 }
-"""What a value may be."""
 
 
 class OptionTable(NamedTuple):
-    """The options of one command that only read."""
+    """The read-only options of a command."""
 
     flags: frozenset[str]
-    valued: dict[str, str]
-    """Name to kind, for those that need a value."""
-    optional: dict[str, str]
-    """Name to kind, for long ones that may have a value behind ``=``."""
-    apart: frozenset[str] = frozenset()
-    """Those whose value is never attached."""
-    clusters: bool = True
-    """Whether ``-al`` stands for ``-a -l``."""
+    valued: dict[str, str]  # options with a mandatory value, and its kind
+    optional: dict[str, str]  # options with an optional value, after `=` or attached to a letter, and its kind
+    apart: frozenset[str] = frozenset()  # options whose value is never attached
+    clusters: bool = True  # True if `-al` means `-a -l`
 
     def parse(self, arguments: Sequence[CommandArgument], command: str) -> GivenOptions:
-        """Tell options from operands, wherever they stand.
+        """Separate options from operands, in any order.
 
         Raises:
-            Refused: an option is not in the table, or has a value it may not have.
+            UnknownCommand: An option isn't in the table, or its value isn't safe.
         """
         return _Parsing(self, command, list(arguments)).go()
 
 
 def option_table(text: str, *, clusters: bool = True) -> OptionTable:
-    """Read a table of options."""
+    """Parse an option table, in the syntax described in the module docstring."""
     flags = {"--help", "--version"}
     valued: dict[str, str] = {}
     optional: dict[str, str] = {}
@@ -197,6 +199,9 @@ class _Parsing:
                 if rest and name in self.table.apart:
                     raise self._unknown_option(text)
                 self._add_option(name, rest or self._next_word(name), self.table.valued[name])
+                return
+            if name in self.table.optional:
+                self._add_option(name, text[at + 1 :], self.table.optional[name] if text[at + 1 :] else "text")
                 return
             if name not in self.table.flags or not self.table.clusters:
                 raise self._unknown_option(name if self.table.clusters else text)

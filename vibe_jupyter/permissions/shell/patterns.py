@@ -1,4 +1,4 @@
-"""Patterns of commands: those of the user's lists, and those a grant keeps."""
+"""Command patterns: those of the user's allowlist and denylists, and those stored by grants."""
 
 import os
 import shlex
@@ -10,19 +10,20 @@ from typing import Final
 from vibe_jupyter.permissions.shell.command_line import ShellWord
 from vibe_jupyter.permissions.shell.evaluation import Simple
 
+# Interactive programs, for which no terminal exists here.
 DEFAULT_DENYLIST: Final = (
     *("gdb", "pdb", "passwd", "nano", "vim", "vi", "emacs", "screen", "tmux"),
     *("bash -i", "sh -i", "zsh -i", "fish -i", "dash -i"),
 )
-"""Interactive programs: nobody can answer them here."""
+# Programs that wait for a user if they have neither arguments nor input.
 DEFAULT_DENYLIST_STANDALONE: Final = (
     *("python", "python3", "ipython", "bash", "sh", "zsh", "fish", "dash", "nohup", "vi", "vim", "emacs", "nano", "su"),
 )
-"""Programs that wait for a user when they get neither arguments nor input."""
 _WRAPPERS: Final = frozenset({"command", "builtin", "exec", "env", "nohup", "nice", "time", "sudo", "stdbuf", "setsid"})
 
 PREFIX: Final = "bash: "
 _DIVIDER: Final = "; "
+# Commands that may change the meaning of the commands after them.
 CHANGES_THE_SHELL: Final = frozenset(
     {
         *(
@@ -44,8 +45,8 @@ CHANGES_THE_SHELL: Final = frozenset(
         *("let", "umask", "ulimit", "getopts", "shift", "builtin", "command", "bind", "complete", "history", "fc"),
     }
 )
-"""What comes after these means something else than it says."""
 _ONCE: Final = CHANGES_THE_SHELL | {"sudo", "su", "doas", "pkexec", "runas"}
+# Programs that run or write whatever their arguments name. Grants for them end with the session.
 _RUNNERS: Final = frozenset(
     {
         *("sh", "bash", "zsh", "dash", "fish", "ksh", "csh", "tcsh", "busybox"),
@@ -54,19 +55,18 @@ _RUNNERS: Final = frozenset(
         *("time", "timeout", "watch", "stdbuf", "setsid", "parallel", "ssh", "find", "git", "docker", "podman", "tee"),
     }
 )
-"""Programs that run or write whatever their arguments name: a grant for them ends with the session."""
 
 
 @dataclass(frozen=True)
 class ShellLists:
-    """``[tools.bash]``: patterns are whole words a command begins with."""
+    """Lists of ``[tools.bash]``. A pattern matches the leading words of a command."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = DEFAULT_DENYLIST
     deny_standalone: tuple[str, ...] = DEFAULT_DENYLIST_STANDALONE
 
     def denied(self, words: Sequence[str], *, fed: bool) -> str | None:
-        """The pattern that denies this command; None if none does."""
+        """Return the pattern that denies a command, or None."""
         if list(words[:1]) == ["command"] and words[1:2] and words[1] in ("-v", "-V"):
             return None  # it only says where programs are
         words = _without_wrappers(words)
@@ -77,12 +77,12 @@ class ShellLists:
         return next((pattern for pattern in self.deny if _begins_with(words, pattern)), None)
 
     def allowed(self, simple: Simple, *, known: bool) -> bool:
-        """Whether the user lets it run.
+        """Return whether the allowlist covers a command.
 
         Args:
-            simple: a command of literal words.
-            known: whether it has a list of reading options here. Then only the whole command counts: ``find`` on a
-                list lets no ``find -delete`` through.
+            simple: A command with literal words.
+            known: Whether there is a table of its read-only options. If so, a pattern must match the whole command:
+                ``find`` in the list doesn't allow ``find -delete``.
         """
         words = [word.text for word in simple.words]
         if any(word.wild for word in simple.words) or simple.here is not None:
@@ -106,7 +106,7 @@ def _split_pattern(pattern: str) -> list[str]:
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
-    """The program itself, by its name alone."""
+    """Strip wrapper programs, and the folder and quotes of the name."""
     left = [word.strip("'\"\\") for word in words]
     while len(left) > 1 and left[0].rpartition("/")[2] in _WRAPPERS:
         left = left[1:]
@@ -116,14 +116,14 @@ def _without_wrappers(words: Sequence[str]) -> list[str]:
 
 
 def grant_pattern(commands: Sequence[Simple], root: Path) -> str | None:
-    """The pattern a grant would keep; None where only a single approval may be given."""
+    """Return the pattern a grant would store, or None if only a single approval is possible."""
     if any(simple.name.rpartition("/")[2] in _ONCE for simple in commands):
         return None
     return PREFIX + _DIVIDER.join(dict.fromkeys(_written_command(simple, root) for simple in commands))
 
 
 def is_keepable(commands: Sequence[Simple]) -> bool:
-    """Whether a grant for these may outlast the session."""
+    """Return whether a grant for these commands may outlast the session."""
     return all(
         "/" not in simple.name and simple.name.rstrip("0123456789.") not in _RUNNERS and simple.name not in _RUNNERS
         for simple in commands
@@ -131,7 +131,7 @@ def is_keepable(commands: Sequence[Simple]) -> bool:
 
 
 def pattern_parts(pattern: str) -> tuple[str, ...]:
-    """The single commands of a pattern, each as a pattern."""
+    """Split a pattern into one pattern per command."""
     if not pattern.startswith(PREFIX):
         return tuple(pattern.split("+"))
     words = shlex.shlex(pattern.removeprefix(PREFIX), posix=False, punctuation_chars=";")
@@ -143,7 +143,7 @@ def pattern_parts(pattern: str) -> tuple[str, ...]:
                 out.append([])
             else:
                 out[-1].append(word)
-    except ValueError:  # an open quote: nothing we wrote
+    except ValueError:  # an unclosed quote, which no pattern of ours contains
         return ()
     return tuple(PREFIX + " ".join(part) for part in out if part)
 

@@ -1,7 +1,7 @@
-"""Commands that only read, each with the options that keep it so. Whatever is not here asks."""
+"""Table of read-only commands and their read-only options. Any other command asks."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -18,31 +18,28 @@ from vibe_jupyter.permissions.shell.options import (
 
 @dataclass(frozen=True)
 class CommandCall:
-    """One command as it would be started."""
+    """A command as it would be started."""
 
     name: str
     arguments: list[CommandArgument]
-    fed: bool
-    """Whether there is something to read on its standard input."""
+    fed: bool  # True if its standard input is redirected or piped
     operands: Operands
-    source: "Source | None" = None
-    """What its standard input comes from, where that is known."""
-    inner: "Rule | None" = None
-    """Judges a command that this one starts."""
+    source: "Source | None" = None  # the command piped into this one, if known
+    inner: "Rule | None" = None  # checks a command started by this one
 
 
 @dataclass(frozen=True)
 class Source:
-    """A command whose lines another one gets."""
+    """A command that is piped into another one."""
 
     name: str
     arguments: list[CommandArgument]
 
 
+# Raises `UnknownCommand` unless the call only reads, inside the project, and terminates.
 Rule = Callable[[CommandCall], None]
-"""Raises `UnknownCommand` unless the call only reads, inside the project, and comes to an end."""
+# A printf format with bounded widths and no side effects.
 _PRINTED: Final = re.compile(r"(?:[^%\\]|\\.|%(?:%|[-+ 0#]*\d{0,3}(?:\.\d{1,3})?[diouxXeEfgGscbq]))*", re.DOTALL)
-"""A format of printf whose widths are bounded, and that has no effect."""
 _NVIDIA: Final = re.compile(r"-L|-q|--list-gpus|--query-gpu=[\w.,]+|--format=[\w,]+|--query-compute-apps=[\w.,]+")
 _TESTS_OF_FILES: Final = frozenset(f"-{letter}" for letter in "abcdefghkprsuwxGLNOS")
 _TESTS_OF_VALUES: Final = frozenset({"-v", "-R", "-o", "-t"})
@@ -51,25 +48,37 @@ _NAME: Final = re.compile(r"[\w+][\w.+-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class ReadOnlyCommand:
-    """A command whose options and operands can be told apart in the usual way."""
+    """A rule for commands with conventional options and operands."""
 
     options: OptionTable
     operands: Literal["paths", "names", "text", "format", "none"] = "paths"
-    reads_input: bool = False
-    """Whether it reads standard input when no file is named."""
-    most: int | None = None
-    """Operands it may have; None for any number."""
+    reads_input: bool = False  # True if it reads standard input when no file is named
+    most: int | None = None  # maximum number of operands, or None for any number
+    # True if options come first, since some systems take one that follows a file for the file to write.
+    options_first: bool = False
 
     def __call__(self, call: CommandCall) -> None:
         self.given(call)
 
-    def given(self, call: CommandCall) -> GivenOptions:
-        """What stands on the line, after it was judged."""
-        given = self.options.parse(call.arguments, call.name)
+    def parse(self, arguments: Sequence[CommandArgument], name: str) -> GivenOptions:
+        """Parse the arguments of a call that only reads, wherever its operands are.
+
+        Raises:
+            UnknownCommand: It may do more.
+        """
+        given = self.options.parse(arguments, name)
         if self.most is not None and len(given.operands) > self.most:
-            raise UnknownCommand(
-                "operand", f"{call.name} with more than {self.most} operands is not known to be read-only"
-            )
+            raise UnknownCommand("operand", f"{name} with more than {self.most} operands is not known to be read-only")
+        if self.options_first and given.operands and given.operands[-1] != arguments[-1]:
+            raise UnknownCommand("operand", f"{name} may write what follows a file")
+        for operand in given.operands if self.operands == "format" else ():
+            if not operand.text.startswith("+") or operand.from_glob or not is_safe_date(f"format:{operand.text}"):
+                raise UnknownCommand("operand", f"{name} {operand.text} is not known to be read-only")
+        return given
+
+    def given(self, call: CommandCall) -> GivenOptions:
+        """Check a call and return its parsed options."""
+        given = self.parse(call.arguments, call.name)
         for operand in given.operands:
             self._check_operand(operand, call)
         if self.reads_input and not given.operands and not given.has("--help", "--version"):
@@ -85,8 +94,6 @@ class ReadOnlyCommand:
                 call.operands.path(text)
             case "names" if not _NAME.fullmatch(text):
                 raise UnknownCommand("operand", f"{text!r} is not the plain name of a program")
-            case "format" if not text.startswith("+") or operand.from_glob or not is_safe_date(f"format:{text}"):
-                raise UnknownCommand("operand", f"{call.name} {text} is not known to be read-only")
             case _:
                 pass
 
@@ -100,13 +107,13 @@ _TAIL: Final = ReadOnlyCommand(
 
 
 def check_input(call: CommandCall) -> None:
-    """Refuse what would wait for input that nobody gives."""
+    """Refuse a command that would block on standard input."""
     if not call.fed:
         raise UnknownCommand("input", f"{call.name} would wait for input")
 
 
 def _check_echo(call: CommandCall) -> None:
-    """Whatever it is given, it prints."""
+    """Accept any arguments, since the command only prints them or ignores them."""
 
 
 def _check_tr(call: CommandCall) -> None:
@@ -142,7 +149,7 @@ def _test(call: CommandCall) -> None:
 
 
 def _command(call: CommandCall) -> None:
-    """Where programs are: ``command -v``, ``type``."""
+    """Check program look-ups: ``command -v`` and ``type``."""
     texts = [argument.text for argument in call.arguments]
     options = [text for text in texts if text.startswith("-")]
     names = [text for text in texts if not text.startswith("-")]
@@ -155,7 +162,7 @@ def _command(call: CommandCall) -> None:
 
 
 def _exactly(*allowed: str) -> Rule:
-    """A command that is known with these arguments only; each is a text with blanks between."""
+    """Return a rule that accepts only these argument lists, each as words joined by blanks."""
     known = frozenset(allowed)
 
     def rule(call: CommandCall) -> None:
@@ -214,6 +221,7 @@ def _seq(call: CommandCall) -> None:
         raise UnknownCommand("operand", "seq with these arguments does not end")
 
 
+# Programs that print their version or list installed packages.
 VERSIONS: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(
         ("python", "python3", "pypy3", *(f"python3.{minor}" for minor in range(8, 20))),
@@ -226,7 +234,6 @@ VERSIONS: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("R", "conda", "mamba", "pandoc", "ffmpeg", "perl", "ruby", "php"), _exactly("--version")),
     **dict.fromkeys(("pip", "pip3"), _pip),
 }
-"""Programs that say which version they are, and what is installed."""
 
 SIMPLE_READERS: Final[Mapping[str, Rule]] = {
     "basename": ReadOnlyCommand(option_table("-az -s:text --multiple --suffix:text --zero"), "text"),
@@ -289,7 +296,7 @@ SIMPLE_READERS: Final[Mapping[str, Rule]] = {
     ),
     "nproc": _exactly("", "--all"),
     "nvidia-smi": _nvidia,
-    "od": ReadOnlyCommand(option_table("-bcdosvx -A:word -t:word -N:number -j:number -w:width"), reads_input=True),
+    "od": ReadOnlyCommand(option_table("-bcdosvx -A:word -t:word -N:number -j:number -w?width"), reads_input=True),
     "paste": ReadOnlyCommand(option_table("-s -d:text --serial --delimiters:text"), reads_input=True),
     "printf": _printf,
     "ps": _exactly("", "aux", "-ef", "-e", "-A", "ax", "-a", "-f", "-aux", "x", "a", "u", "-u", "auxf", "axf", "-eF"),
@@ -308,7 +315,10 @@ SIMPLE_READERS: Final[Mapping[str, Rule]] = {
     "type": _command,
     "uptime": _exactly("", "-p", "-s"),
     "xxd": ReadOnlyCommand(
-        option_table("-bpu -l:number -s:number -c:width -g:width", clusters=False), reads_input=True, most=1
+        option_table("-b -p -u -l:number -s:number -c:width -g:width", clusters=False),
+        reads_input=True,
+        most=1,
+        options_first=True,
     ),
     "file": ReadOnlyCommand(
         option_table(
@@ -369,6 +379,7 @@ SIMPLE_READERS: Final[Mapping[str, Rule]] = {
         ),
         reads_input=True,
         most=1,
+        options_first=True,
     ),
     "wc": ReadOnlyCommand(
         option_table("-clLmw --bytes --chars --lines --max-line-length --words --total:word"),

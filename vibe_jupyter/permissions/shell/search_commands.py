@@ -1,4 +1,4 @@
-"""grep, find and diff, which look through folders: what lies below counts as much as what is named."""
+"""Rules for grep, ripgrep, find, xargs and diff, which also read what is below the folders they are given."""
 
 import itertools
 import os
@@ -31,25 +31,23 @@ _GREP: Final = option_table(
 )
 _FOLLOWING: Final = ("-R", "--dereference-recursive")
 _RECURSIVE: Final = ("-r", "--recursive", *_FOLLOWING)
+# The beginning of a definition or an import, which never matches a line with passwords or keys.
 _CODE: Final = re.compile(
     r"\^? *(?:(?:async )?def [A-Za-z_]\w*|class [A-Z]\w+|import [A-Za-z_][\w.]+|from [A-Za-z_][\w.]* import(?: \w+)?)"
     r"(?:\\?\(|:)?",
     re.ASCII,
 )
-"""The beginning of a definition or an import, which no file with passwords or keys holds."""
 _ALTERNATIVE: Final = re.compile(r"\\?\|")
+# A name that xargs reads as a single one.
 _PLAIN_NAME: Final = re.compile(r"(?!-)[\w./+:@%,=~^#!$()\[\]{}&;<>|*?-]+")
-"""A name that xargs takes as one."""
 _LISTED_LIMIT: Final = 500
-_IGNORES: Final = (".gitignore", ".ignore", ".rgignore")
-"""Files that say what ripgrep leaves out, and what it does not."""
-_IGNORES_LIMIT: Final = 64 * 1024
-"""Bytes of one of these."""
+_IGNORES: Final = (".gitignore", ".ignore", ".rgignore")  # files that tell ripgrep what to ignore and what not to
+_IGNORES_LIMIT: Final = 64 * 1024  # bytes of an ignore file
 _FILTER_FLAGS: Final = re.compile(r"-[viEFwxn]+|--invert-match|--ignore-case|--include=\S+")
 
 
 def _only_filters(texts: Sequence[str]) -> bool:
-    """Whether grep only leaves lines out."""
+    """Return whether grep only drops lines."""
     return (
         all(not text.startswith("-") or re.fullmatch(r"-[viEFwx]+", text) for text in texts)
         and any(texts)
@@ -57,14 +55,15 @@ def _only_filters(texts: Sequence[str]) -> bool:
     )
 
 
+# Commands that pass some lines through unchanged, with a check of the arguments for which they do.
 LINE_FILTERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
-    "head": lambda texts: all(re.fullmatch(r"-n|-?\d+|-n\d+", text) for text in texts),
-    "tail": lambda texts: all(re.fullmatch(r"-n|-?\d+|-n\d+|\+\d+", text) for text in texts),
+    # A number without a dash is a file to be read instead.
+    "head": lambda texts: re.fullmatch(r"|-\d+|-n ?-?\d+", " ".join(texts)) is not None,
+    "tail": lambda texts: re.fullmatch(r"|[-+]\d+|-n ?[-+]?\d+", " ".join(texts)) is not None,
     "sort": lambda texts: all(re.fullmatch(r"-[unrf]+", text) for text in texts),
     "uniq": lambda texts: not texts,
     "grep": _only_filters,
 }
-"""Commands that pass some of their lines on as they are; whether they do, given their arguments."""
 _NOT_ONLY_MATCHES: Final = (
     "-v",
     "--invert-match",
@@ -125,7 +124,7 @@ _FIND_PATHS: Final = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
 
 
 def check_grep(call: CommandCall) -> None:
-    """Searching files; below a folder, not where secrets are, unless they cannot be found by it."""
+    """Check grep. A recursive search must not reach files with secrets, unless its patterns can't match them."""
     given = _GREP.parse(call.arguments, call.name)
     patterns = given.values("-e", "--regexp")
     operands = list(given.operands)
@@ -153,7 +152,10 @@ def check_grep(call: CommandCall) -> None:
 
 
 def _check_below(top: Path, given: GivenOptions, patterns: Sequence[str], operands: Operands) -> None:
-    """Where a file with secrets would be searched, only for words of code; it is then left out as the command runs."""
+    """Refuse a recursive search that may reach files with secrets, except for patterns of code.
+
+    `search_guard` then excludes these files when the command runs.
+    """
     pruned = [name for name in given.values("--exclude-dir") if re.fullmatch(r"[\w.-]+", name)]
     included = given.has("--include")
     for found in operands.tree(top, pruned):
@@ -167,7 +169,7 @@ def _check_below(top: Path, given: GivenOptions, patterns: Sequence[str], operan
 
 
 def _check_links(top: Path, operands: Operands) -> None:
-    """Links are followed: each must lead to a file that may be read."""
+    """Check the targets of links, which ``grep -R`` follows."""
     for found in operands.tree(top):
         plain = found.entry.is_file(follow_symlinks=False) or found.entry.is_dir(follow_symlinks=False)
         if not plain and operands.path(found.entry.path).kind == "directory":
@@ -175,9 +177,10 @@ def _check_links(top: Path, operands: Operands) -> None:
 
 
 def searches_for_code(given: GivenOptions, patterns: Sequence[str]) -> bool:
-    """Whether patterns look for definitions and imports alone, as no file with secrets holds them, in any shell.
+    """Return whether the patterns match only definitions and imports, which files with secrets don't contain.
 
-    It is decided by the patterns alone. When the shell tool runs such a search, it leaves those files out besides.
+    This holds in any shell, since the patterns alone decide. In addition, the shell tool excludes such files when it
+    runs the search.
     """
     return not given.has(*_NOT_ONLY_MATCHES) and all(
         _CODE.fullmatch(pattern) for whole in patterns for pattern in _ALTERNATIVE.split(whole)
@@ -185,7 +188,7 @@ def searches_for_code(given: GivenOptions, patterns: Sequence[str]) -> bool:
 
 
 def _is_searched(name: str, given: GivenOptions) -> bool:
-    """Whether grep looks into a file of this name; true in doubt."""
+    """Return whether grep searches a file of this name. True if in doubt."""
     order = [option for option, _ in given.options if option in ("--include", "--exclude")]
     included = [plain_glob(glob) for glob in given.values("--include")]
     excluded = [plain_glob(glob) for glob in given.values("--exclude")]
@@ -197,7 +200,7 @@ def _is_searched(name: str, given: GivenOptions) -> bool:
 
 
 def check_find(call: CommandCall) -> None:
-    """Looking for names: starting points inside, and only tests, ways to print, and readers of what was found."""
+    """Check find: starting points inside the project, and only tests, output actions, and readers in ``-exec``."""
     waiting = list(reversed(call.arguments))
     while waiting and waiting[-1].text in ("-P",) and not waiting[-1].from_glob:
         waiting.pop()
@@ -238,7 +241,7 @@ def _check_test(argument: CommandArgument, waiting: list[CommandArgument], opera
 
 
 def _check_started(call: CommandCall, waiting: list[CommandArgument]) -> None:
-    """``-exec COMMAND {} ;``"""
+    """Check ``-exec COMMAND {} ;``."""
     words: list[CommandArgument] = []
     while waiting and waiting[-1].text not in (";", "+"):
         words.append(waiting.pop())
@@ -248,11 +251,12 @@ def _check_started(call: CommandCall, waiting: list[CommandArgument]) -> None:
 
 
 def _start(call: CommandCall, words: Sequence[CommandArgument], mark: str, *, several: bool) -> None:
-    """Judge a command that gets names in place of a mark; each of the names was or will be judged."""
+    """Check a command that receives names in place of a mark. The names themselves are checked elsewhere."""
     unclear = any(word.from_glob or (mark in word.text and word.text != mark) for word in words)
     if call.inner is None or unclear or words[0].text == mark:
         raise UnknownCommand("operand", f"it is unclear what {call.name} starts")
-    # A name may be any folder of the project, and no script; some programs write into the second file they are given.
+    # The name may be any folder of the project but never a script. With several names, some programs write to the
+    # second.
     name = CommandArgument(str(call.operands.workspace.root), from_glob=True)
     names = [name] * (2 if several else 1)
     rest = [argument for word in words[1:] for argument in (names if word.text == mark else [word])]
@@ -260,7 +264,7 @@ def _start(call: CommandCall, words: Sequence[CommandArgument], mark: str, *, se
 
 
 def _check_found(tops: Sequence[str], tests: Sequence[tuple[str, str]], operands: Operands, *, separated: bool) -> None:
-    """Everything that find may have found below these folders may be read, and is taken as one name each."""
+    """Check that everything find may output can be read, and that each name is passed as one argument."""
     simple = all(name not in _FIND_JOINTS for name, _ in tests)
     wanted = [test for before, test in zip([("", ""), *tests], tests, strict=False) if before[0] not in _FIND_NOT]
     names = [plain_glob(value.lower()) for name, value in wanted if simple and name in ("-name", "-iname")]
@@ -273,14 +277,14 @@ def _check_found(tops: Sequence[str], tests: Sequence[tuple[str, str]], operands
             if found.is_secret and not entry.is_dir(follow_symlinks=False):
                 raise UnknownCommand("place", f"may read {found.inner}, which usually holds passwords or keys")
             if not separated and not _PLAIN_NAME.fullmatch(found.inner):
-                raise UnknownCommand("operand", f"the name {found.inner[:60]!r} would be taken for several")
+                raise UnknownCommand("operand", f"the name {found.inner[:60]!r} would not be read as one file")
             plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
             if not plain and not only_files:
                 operands.path(entry.path)
 
 
 def _pruned(top: str, tests: Sequence[tuple[str, str]]) -> list[str]:
-    """Folders that are left out: by name wherever they are, or as ``./name`` right below the top."""
+    """Return pruned folders: by name anywhere, or as ``./name`` directly below the top."""
     out: list[str] = []
     for earlier, before, test in zip([("", ""), *tests], tests, tests[1:], strict=False):
         match = re.fullmatch(r"(\./|\*/)([\w.-]+)/\*", test[1])
@@ -290,7 +294,7 @@ def _pruned(top: str, tests: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def xargs(call: CommandCall) -> None:
-    """A reader that gets names which another command of the line lists."""
+    """Check xargs: a reader that receives names listed by another command."""
     waiting = list(reversed(call.arguments))
     separated, counted, mark = False, False, ""
     while waiting and waiting[-1].text.startswith("-") and not waiting[-1].from_glob:
@@ -343,7 +347,7 @@ def _unclear_names() -> UnknownCommand:
 def _check_listed_by_grep(operands: Operands, arguments: Sequence[CommandArgument]) -> None:
     given = _GREP.parse(arguments, "grep")
     tops = [operand.text for operand in given.operands[0 if given.has("-e", "--regexp") else 1 :]]
-    # Its input is printed as "(standard input)".
+    # The name for standard input is printed as "(standard input)".
     if not given.has("-l", "--files-with-matches") or given.has("-c", "--count") or "-" in tops:
         raise _unclear_names()
     tests = [("-iname", glob) for glob in given.values("--include")[:1]] if len(given.values("--include")) == 1 else []
@@ -358,9 +362,9 @@ def _check_listed_by_git(operands: Operands, texts: Sequence[str]) -> None:
         return
     specs = pathspecs([text for text in texts if text != "--"] or ["."], operands.here, repository.root)
     names = [name for name in repository.index.places if specs.covers(name)]
-    if not all(map(str.isascii, names)):  # git prints the bytes of the others as numbers
+    if not all(map(str.isascii, names)):  # git quotes other names and escapes their bytes
         raise _unclear_names()
-    _check_names([str(repository.root / name) for name in names], operands)
+    _check_names([os.path.relpath(repository.root / name, operands.here) for name in names], operands)
 
 
 def _names_of(operands: Operands, texts: Sequence[str]) -> list[str]:
@@ -371,7 +375,7 @@ def _names_of(operands: Operands, texts: Sequence[str]) -> list[str]:
             names.append(text)
             continue
         if len(texts) > 1:
-            names.append(f"{text}:")  # the line above what is in it
+            names.append(f"{text}:")  # the heading of a folder's listing
         with os.scandir(located.path) as entries:
             names += [entry.name for entry in itertools.islice(entries, _LISTED_LIMIT + 1) if entry.name[:1] != "."]
     return names
@@ -382,7 +386,7 @@ def _check_names(names: Sequence[str], operands: Operands) -> None:
         raise UnknownCommand("length", f"xargs would get more than {_LISTED_LIMIT} names")
     for name in names:
         if not _PLAIN_NAME.fullmatch(name):
-            raise UnknownCommand("operand", f"the name {name[:60]!r} would be taken for several")
+            raise UnknownCommand("operand", f"the name {name[:60]!r} would not be read as one file")
         operands.path(name)
 
 
@@ -396,7 +400,7 @@ def _paired(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _passed(tests: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """The tests that every name has passed when it is printed; those behind ``-print`` come too late."""
+    """Return the tests that a printed name must have passed, which are those before ``-print``."""
     if any(name in _FIND_JOINTS for name, _ in tests):
         return ()
     return list(itertools.takewhile(lambda test: test[0] not in ("-print", "-print0"), tests))
@@ -413,7 +417,7 @@ _RG: Final = option_table(
 
 
 def rg(call: CommandCall) -> None:
-    """ripgrep: like grep below folders."""
+    """Check ripgrep, which searches folders recursively."""
     given = _RG.parse(call.arguments, call.name)
     if given.has("-z"):
         raise UnknownCommand("option", "rg -z starts programs")
@@ -432,10 +436,13 @@ def rg(call: CommandCall) -> None:
 
 
 def _check_ripgrep_below(top: Path, given: GivenOptions, patterns: Sequence[str], operands: Operands) -> None:
-    """Hidden files are searched only where an option or a file of ignores brings them back."""
+    """Refuse a recursive search that may reach files with secrets, except for patterns of code.
+
+    ripgrep skips hidden files unless an option or an ignore file includes them.
+    """
     wanted = [glob for glob in given.values("-g", "--glob") if not glob.startswith("!")]
     globs = [None if "{" in glob else plain_glob(glob.rpartition("/")[2]) for glob in wanted]
-    hidden = given.has("--hidden", "-.", "-t", "--type")  # a type brings its hidden files back too
+    hidden = given.has("--hidden", "-.", "-t", "--type")  # a type includes hidden files as well
     found_below = list(operands.tree(top))
     brought_back = _unignored(top, found_below) if any(found.is_secret for found in found_below) else []
     for found in found_below:
@@ -454,7 +461,10 @@ def _check_ripgrep_below(top: Path, given: GivenOptions, patterns: Sequence[str]
 
 
 def _unignored(top: Path, found: Sequence[Found]) -> list[Glob | None]:
-    """What files of ignores bring back, here and in the folders above; None where that cannot be told."""
+    """Return the globs re-included by ignore files, here and in parent folders.
+
+    None represents a glob that can't be parsed.
+    """
     files = [Path(each.entry.path) for each in found if each.entry.name in _IGNORES]
     files += [folder / name for folder in top.parents for name in _IGNORES]
     files += [folder / ".git/info/exclude" for folder in (top, *top.parents)]
@@ -466,7 +476,7 @@ def _unignored(top: Path, found: Sequence[Found]) -> list[Glob | None]:
 
 
 def check_diff(call: CommandCall) -> None:
-    """Comparing files, or folders where no link or secret stands on both sides."""
+    """Check diff: files, or folders in which no link or secret exists on both sides."""
     given = _DIFF.given(call)
     if len(given.operands) != 2:
         raise UnknownCommand("operand", "diff compares two files")
@@ -484,7 +494,7 @@ def check_diff(call: CommandCall) -> None:
 
 
 def _check_common(top: Path, other: Path, given: GivenOptions, operands: Operands) -> None:
-    """Folders are compared by following links, and only what is on both sides is opened."""
+    """Check a folder against another one. diff follows links, and opens only what exists on both sides."""
     alone = given.has("-N", "--new-file")
     for found in operands.tree(top):
         entry = found.entry
