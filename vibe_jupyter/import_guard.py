@@ -1,11 +1,11 @@
-"""Keeps the imports of this package and of its dependencies out of the folder that the user works in.
+"""Import guard: keeps imports of this package and its dependencies out of the folder that the user works in.
 
-A notebook's folder is on `sys.path`, so a file `sniffio.py` in it would run as soon as a dependency tries to import
-sniffio, which many do only at the first request. A list of such names is never complete. Therefore the import system's
-`PathFinder` is replaced by one that decides about each module it finds in such a folder by the code that asked for it.
-The user's own code goes on importing what it likes, also from its own threads.
+A notebook's folder is on `sys.path`, so a file `sniffio.py` in it would be executed when a dependency tries to import
+sniffio, which many do only at the first request. A list of such names would never be complete. Instead, the import
+system's `PathFinder` is replaced by one that checks, for each module found in such a folder, which code imports it. The
+user's own code can import anything, including from its own threads.
 
-This module itself is imported before the guard is there: it uses nothing that is not loaded as Python starts.
+This module itself is imported before the guard is installed, so it only uses modules loaded at interpreter startup.
 """
 
 import os
@@ -16,38 +16,44 @@ from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from importlib.metadata import Distribution, DistributionFinder
-    from types import FrameType, ModuleType
+    from types import CodeType, FrameType, ModuleType
     from typing import Any
 
 
-_CODE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # as the names of our code objects begin
+_CODE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # prefix of our code objects' file names
 _OURS = os.path.dirname(os.path.realpath(__file__))
 _FINDER = os.path.abspath(__file__)
 _PACKAGES = ("site-packages", "dist-packages")
 _works_for_us: "ContextVar[bool]" = ContextVar("vibe_works_for_us", default=False)
-_barred: dict[int, int] = {}  # depth of `bar` by thread
+_barred: dict[int, int] = {}  # nesting depth of `bar` by thread
+_passed_through: "set[CodeType]" = set()  # functions of ours whose imports count as their caller's
 _real_paths: dict[str, str] = {}
 _installed: dict[str, bool] = {}
 _started_in: list[str] = []
-_at_start: set[str] = set()  # entries of the path that the user's environment gave: PYTHONPATH, editable installs
+_at_start: set[str] = set()  # path entries from the user's environment: PYTHONPATH, editable installs
 
 
 def work_for_us() -> None:
-    """Count all of the current context as ours, which is a thread of ours and the tasks and threads that it begins."""
+    """Treat all code of the current context as ours: a thread of ours, and the tasks and threads that it starts."""
     _works_for_us.set(True)
 
 
+def pass_through(function: "Callable[..., Any]") -> None:
+    """Count imports through this function of ours as its caller's, as for a replacement of `__import__`."""
+    _passed_through.add(function.__code__)
+
+
 def bar() -> None:
-    """Keep this thread from importing from the folder, whoever's code asks for it, until `unbar`."""
+    """Block imports from the user's folder in this thread, whoever requests them, until `unbar`."""
     thread = get_ident()
     _barred[thread] = _barred.get(thread, 0) + 1
 
 
 def unbar() -> None:
-    """Take back one `bar`."""
+    """Undo one call of `bar`."""
     thread = get_ident()
     _barred[thread] -= 1
     if not _barred[thread]:
@@ -55,16 +61,19 @@ def unbar() -> None:
 
 
 class PathFinder(_PathFinder):
-    """Python's own, which finds nothing in the user's folder for our code.
+    """Replacement of Python's `PathFinder` that hides the user's folder from our code.
 
-    It keeps that name, by which other import hooks look for it in `sys.meta_path`.
+    It has the same name, because other import hooks look up `sys.meta_path` entries by it.
     """
 
     @classmethod
     def find_spec(
         cls, fullname: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """Find a module. That of a regular package is where the package is, and one that is reloaded where it was."""
+        """Find a module.
+
+        Submodules of a regular package are found in the package's folder, and a reloaded module in its present one.
+        """
         spec = super().find_spec(fullname, path, target)
         if spec is None or target is not None or isinstance(path, list) or all(map(_is_installed, _places(spec))):
             return spec
@@ -76,8 +85,11 @@ class PathFinder(_PathFinder):
 
     @classmethod
     def find_distributions(cls, context: "DistributionFinder.Context | None" = None) -> "Iterable[Distribution]":  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Find metadata of packages: an entry point in the folder is nothing that is installed."""
-        from importlib.metadata import DistributionFinder, MetadataPathFinder  # noqa: PLC0415 - its caller loaded it
+        """Find package metadata.
+
+        Hides the user's folder, where an entry point doesn't belong to an installed package.
+        """
+        from importlib.metadata import DistributionFinder, MetadataPathFinder  # noqa: PLC0415 - its caller imported it
 
         context = DistributionFinder.Context() if context is None else context
         barred = _folders_of_user(context.path)
@@ -88,7 +100,7 @@ class PathFinder(_PathFinder):
 
 
 def install() -> None:
-    """Put the guard in the place of Python's own finder; may be called again."""
+    """Replace Python's own finder by the guard. Idempotent."""
     if PathFinder in sys.meta_path:
         return
     _started_in.extend(_roots())
@@ -100,18 +112,20 @@ def install() -> None:
 
 
 def installed_entries(entries: "Iterable[str]", *folders: str) -> list[str]:
-    """The entries of a search path that are not in the user's folder, nor one of these folders."""
+    """Return the entries of a search path that are neither in the user's folder nor one of `folders`."""
     entries = list(entries)
     barred = {*_folders_of_user(entries), *map(_real_path, folders)}
     return [one for one in entries if one and _real_path(one) not in barred]
 
 
 def python_environment(environ: "Mapping[str, str]", *folders: str) -> dict[str, str]:
-    """The variables for a Python of ours: an empty entry of PYTHONPATH stands for the folder that it starts in.
+    """Return the environment for a Python process of ours, without the user's folders in PYTHONPATH.
+
+    An empty entry of PYTHONPATH stands for the folder in which the process is started.
 
     Args:
-        environ: those that it would get.
-        folders: where it may start.
+        environ: The environment it would get.
+        folders: Folders that it may be started in.
     """
     given = environ.get("PYTHONPATH")
     if given is None:
@@ -120,17 +134,17 @@ def python_environment(environ: "Mapping[str, str]", *folders: str) -> dict[str,
 
 
 def _places(spec: "ModuleSpec") -> list[str]:
-    """The entries of the path that a module was found below, or their folders."""
+    """Return the path entries, or folders in them, that a module was found in."""
     if spec.submodule_search_locations is not None:
         return [os.path.dirname(one) for one in spec.submodule_search_locations]
     return [os.path.dirname(spec.origin)] if spec.origin else []
 
 
 def _folders_of_user(entries: "Iterable[str]") -> set[str]:
-    """The real paths of those entries that are the user's.
+    """Return the real paths of the entries that belong to the user.
 
-    These are the folders of the work, relative entries, and what code put on the path that lies above or below such a
-    folder, as `../src` does. Where packages are installed is none, although an environment often lies inside a project.
+    These are working folders, relative entries, and entries added by code that are above or below a working folder,
+    such as `../src`. Folders of installed packages are excluded, although an environment is often inside a project.
     """
     roots = _roots()
     found: set[str] = set()
@@ -143,12 +157,12 @@ def _folders_of_user(entries: "Iterable[str]") -> set[str]:
 
 
 def _roots() -> list[str]:
-    """The folders that the user works in: now, at the start, and that of the script."""
+    """Return the folders that the user works in: the current one, the initial one, and that of the script."""
     return [one for one in {_working_folder(), *_started_in, _script_folder()} if one]
 
 
 def _is_in(place: str, folders: set[str]) -> bool:
-    """True if the place is one of the folders or inside an archive there."""
+    """Return whether a place is one of the folders or below it, such as inside an archive."""
     place = _real_path(place)
     return any(_is_below(place, one) for one in folders)
 
@@ -176,7 +190,7 @@ def _places_of_packages() -> "set[str]":
 
 
 def _holds_metadata(folder: str) -> bool:
-    """True where pip put us with our dependencies, as by `pip install --target`."""
+    """Return whether pip installed us and our dependencies in this folder, as with `pip install --target`."""
     try:
         return any(one.startswith("vibe_jupyter-") and one.endswith(".dist-info") for one in os.listdir(folder))
     except OSError:
@@ -184,9 +198,9 @@ def _holds_metadata(folder: str) -> bool:
 
 
 def _is_for_us() -> bool:
-    """True if our code or a dependency on its behalf imports, False for the user's own.
+    """Return whether our code, or a dependency on its behalf, is importing, rather than the user's own code.
 
-    The innermost frame that is ours or the user's decides; frames of libraries stand for whoever called them.
+    The innermost frame that is ours or the user's decides. Frames of libraries count as their caller's.
     """
     if get_ident() in _barred:
         return True
@@ -196,7 +210,7 @@ def _is_for_us() -> bool:
         code = frame.f_code
         name = code.co_filename
         if name.startswith(_CODE):
-            if name != _FINDER:
+            if name != _FINDER and code not in _passed_through:
                 return True
         elif frame.f_globals.get("__name__") == "__main__" or _is_users_file(name, roots):
             return False
@@ -205,14 +219,14 @@ def _is_for_us() -> bool:
 
 
 def _is_users_file(name: str, roots: list[str]) -> bool:
-    if not os.path.isabs(name):  # made by `exec`, in a library's name or frozen
+    if not os.path.isabs(name):  # code made by `exec` under a library's name, or frozen code
         return False
     place = _real_path(os.path.dirname(name))
     return any(_is_below(place, root) for root in roots) and not _is_installed(place)
 
 
 def _working_folder() -> str:
-    """The folder of the process, or "" if it is gone."""
+    """Return the process's working folder, or "" if it was deleted."""
     try:
         return _real_path(os.getcwd())
     except OSError:
@@ -220,17 +234,17 @@ def _working_folder() -> str:
 
 
 def _script_folder() -> str:
-    """The folder of the script that runs, which Python puts on the path, or ""."""
+    """Return the folder of the running script, which Python adds to the path, or ""."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(_real_path(script)) if isinstance(script, str) else ""
 
 
 def _real_path(path: str) -> str:
-    """The path without links; kept for absolute ones, which are asked for at each import."""
+    """Resolve links. Cached for absolute paths, which are resolved at each import."""
     if not os.path.isabs(path):
         try:
             return os.path.realpath(path)
-        except OSError:  # the working folder is gone
+        except OSError:  # the working folder was deleted
             return path
     real = _real_paths.get(path)
     if real is None:

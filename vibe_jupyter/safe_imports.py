@@ -1,4 +1,4 @@
-"""What we import comes from where packages are installed, never from the folder the kernel works in."""
+"""Fast imports that ignore the working folder, so that a user's `json.py` can't shadow a dependency."""
 
 import gc
 import importlib
@@ -18,9 +18,10 @@ _ADDRESS_GRAMMAR: Final = "rfc3987_syntax"
 
 @contextmanager
 def without_working_folder() -> Generator[None]:
-    """Run code whose imports find nothing in the working folder: a file `httpx.py` there is not httpx.
+    """Ignore the working folder in imports inside the block: a file `httpx.py` there can't shadow httpx.
 
-    Our own imports never do (`vibe_jupyter.import_guard`); this is for code of the user's that must not either.
+    Our own imports always ignore it (`vibe_jupyter.import_guard`). This is for imports by the user's code that must as
+    well.
     """
     import_guard.bar()
     try:
@@ -31,9 +32,10 @@ def without_working_folder() -> Generator[None]:
 
 @contextmanager
 def without_collections() -> Generator[None]:
-    """Import much at once: what comes is there to stay, and the collector would walk it again and again.
+    """Suspend garbage collection while importing many modules.
 
-    Afterwards all that is there counts as old, so that the next collection of young objects does not walk it either.
+    Modules stay in memory, so scanning their objects again and again is wasted time. Afterwards all existing objects
+    are moved to the oldest generation, so that the next young collection doesn't scan them either.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -41,16 +43,16 @@ def without_collections() -> Generator[None]:
         yield
     finally:
         if was_on:
-            if gc.get_freeze_count() == 0:  # else the user froze objects, and they stay frozen
+            if gc.get_freeze_count() == 0:  # otherwise the user has frozen objects, and unfreezing would release them
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
 
 
 def defer_address_grammar() -> None:
-    """Let jsonschema be imported without the grammar of addresses (IRIs), which takes a second of CPU to make.
+    """Let jsonschema be imported without its grammar of IRIs, which takes a second of CPU time to build.
 
-    jsonschema imports it to check values of the format `iri`. Whoever checks one gets it then.
+    jsonschema imports it to validate the format `iri`. It is then built at the first such validation.
     """
     if _ADDRESS_GRAMMAR not in sys.modules and (spec := find_spec(_ADDRESS_GRAMMAR)) is not None:
         deferred = ModuleType(_ADDRESS_GRAMMAR)
@@ -67,7 +69,7 @@ def _is_valid_address(term: str, value: str) -> bool:
 
 @contextmanager
 def light_module(name: str, **members: object) -> Generator[None]:
-    """Let a module of these members alone be imported under this name, in the place of one that takes long to load."""
+    """Replace a module that is slow to import by one with just these members, inside the block."""
     stand_in = ModuleType(name)
     vars(stand_in).update(members)
     sys.modules[name] = stand_in
@@ -80,10 +82,10 @@ def light_module(name: str, **members: object) -> Generator[None]:
 
 @contextmanager
 def without_plugins() -> Generator[None]:
-    """Make pydantic models of ours ready without its plugins.
+    """Build pydantic models without loading pydantic's plugins.
 
-    To find them it reads the metadata of every installed package, which takes longer than all our models together.
-    Where they were looked for already, because of the user's own models, nothing is different.
+    To find plugins, pydantic reads the metadata of every installed package, which takes longer than building all our
+    models. Has no effect if the user's own models have already loaded the plugins.
     """
     if _PLUGINS in sys.modules:
         yield

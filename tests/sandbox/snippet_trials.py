@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 from IPython.core.getipython import get_ipython
 
@@ -58,6 +59,13 @@ DEEDS: Final = {
 """What of Python's own reports proves which words."""
 
 
+_WITHOUT_REFERENCES: Final = 2
+"""Format of marshal that does not depend on what else refers to a value."""
+_OWN_PROCESS: Final = """import os, time, __main__
+BEGAN = time.time()
+IS_KERNEL = os.getpid() == __main__.KERNEL
+"""
+_LINK: Final = b"link to "
 _SIMPLE: Final = (str, bytes, int, float, types.NoneType, tuple, type, types.FunctionType, types.ModuleType)
 
 
@@ -73,13 +81,21 @@ class _Writer(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, pd.DataFrame):
-            return str, (repr((list(obj), list(obj.dtypes), obj.index.names, _sums(obj))),)
+            about = obj.index.names, obj.columns.names, obj.attrs
+            return str, (repr((list(obj), list(obj.dtypes), about, _sums(obj))),)
         if isinstance(obj, pd.Series):
             return str, (repr((obj.name, obj.dtype, _sums(obj))),)
         if isinstance(obj, types.FunctionType) and obj.__module__ == "__main__":
-            code = obj.__code__.replace(co_filename="", co_firstlineno=1)
-            return str, (repr((marshal.dumps(code), obj.__defaults__)),)
+            return str, (repr((_of_code(obj.__code__), obj.__defaults__, vars(obj))),)
+        if type(obj) is np.ndarray and not obj.flags.writeable:
+            return str, (repr((obj.tobytes(), obj.dtype, obj.shape, "read-only")),)
         return NotImplemented
+
+
+def _of_code(code: types.CodeType) -> bytes:
+    """What it does, also the parts in it, wherever it was defined; the same whoever else refers to its constants."""
+    parts = tuple(_of_code(one) if isinstance(one, types.CodeType) else one for one in code.co_consts)
+    return marshal.dumps(code.replace(co_filename="", co_firstlineno=1, co_consts=parts), _WITHOUT_REFERENCES)
 
 
 def _sums(table: Any) -> bytes:
@@ -137,9 +153,11 @@ class SnippetTrials:
         (self._project / "data.csv").write_text("x,y\n1,a\n2,b\n3,\n", encoding="utf-8")
         (self._project / ".env").write_text("KEY=1\n", encoding="utf-8")
         (self._project / "helpers.py").write_text("import os\ndef doubled(x):\n    return 2 * x\n", encoding="utf-8")
+        (self._project / "own_process.py").write_text(_OWN_PROCESS, encoding="utf-8")
         (self._project / "old").mkdir()
         (self._project / "old" / "notes.txt").write_text("notes\n", encoding="utf-8")
-        sys.modules.pop("helpers", None)
+        for name in ("helpers", "own_process"):
+            sys.modules.pop(name, None)
         assert self._shell.run_cell(WORLD, store_history=False).success
 
     def _wrong(self, code: str, said: str) -> list[str]:
@@ -176,6 +194,8 @@ class SnippetTrials:
                     size = f" ({_extent(value)})" if name in frames else ""
                     told = f"{name}: set again, {line}" if _is_bound_to_class(value) else f"{name} unchanged{size}"
                 (real if whole else also).append(told)
+            else:
+                also.append(f"{name} unchanged")  # it was given what it held
         error = outcome.error_before_exec or outcome.error_in_exec
         real += [f"raises {type(error).__name__}"] if error is not None else []
         return [*wrong, *_differences(said, real, also)]
@@ -185,13 +205,20 @@ class SnippetTrials:
         found = {}
         for path in self._project.rglob("*"):
             name = str(path.relative_to(self._project))
-            if "__pycache__" not in name and (path.is_file() or not any(path.iterdir())):
-                found[name] = path.read_bytes() if path.is_file() else b""
+            if "__pycache__" in name:
+                continue
+            if path.is_symlink():
+                found[name] = _LINK + os.readlink(path).encode()
+            elif path.is_file():
+                found[name] = path.read_bytes()
+            elif not any(path.iterdir()):
+                found[f"{name}/"] = b""
         return found
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._deeds is not None and event in DEEDS:
-            self._deeds.update((deed, str(arguments[0])) for deed in DEEDS[event])
+            target = os.fsdecode(arguments[0]) if isinstance(arguments[0], bytes) else str(arguments[0])
+            self._deeds.update((deed, target) for deed in DEEDS[event])
 
 
 def _is_bound_to_class(value: object) -> bool:
@@ -216,7 +243,7 @@ def _frame_change(before: tuple[int, dict[str, str]], frame: pd.DataFrame) -> st
         parts += [f"column{'s' * (len(labels) > 1)} {', '.join(labels)} {what}"] if labels else []
     other = [f"{label} {old[label]} → {now[label]}" for label in now if old.get(label, now[label]) != now[label]]
     assert len(other) <= 3
-    return ", ".join([*parts, *other]) or f"other values, pandas DataFrame {_extent(frame)}"
+    return ", ".join([*parts, *other]) or f"changed, pandas DataFrame {_extent(frame)}"
 
 
 def _differences(said: str, real: list[str], also: list[str]) -> list[str]:
@@ -242,8 +269,12 @@ def _without_files(said: str, before: Mapping[str, bytes], after: Mapping[str, b
     told, rest = re.match(r"(?:would (.*?)(?:; |$))?(.*)", said, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess]
     deeds = re.split(r", (?=write |change |delete |make |link )", told) if told else []
     real = {f"write {name}" for name in after if name not in before and after[name]}
+    links = {f"link {name}" for name in after if after[name].startswith(_LINK) and after[name] != before.get(name)}
+    real = {deed for deed in real if f"link {deed.removeprefix('write ')}" not in links} | links
     real |= {f"change {name}" for name in after if name in before and after[name] != before[name]}
     gone = {name for name in before if name not in after}
+    gone |= {name for name in before if f"link {name}" in links and not before[name].startswith(_LINK)}
+    real -= {f"change {name}" for name in gone}
     wrong: list[str] = []
     for deed in deeds:
         what, _, extent = deed.partition(" (")
@@ -256,7 +287,9 @@ def _without_files(said: str, before: Mapping[str, bytes], after: Mapping[str, b
             wrong += [] if what.removeprefix("delete ") in gone else [f"did not {what}"]
             gone.discard(what.removeprefix("delete "))
         elif what.startswith("make the folder "):
-            wrong += [] if what.removeprefix("make the folder ") in after else [f"did not {what}"]
+            wrong += [] if f"{what.removeprefix('make the folder ')}/" in after else [f"did not {what}"]
+        elif what in links:
+            real.discard(what)
         elif what in real or (what.startswith("write ") and after.get(name) == b"" and name not in before):
             real.discard(what)
             wrong += _wrong_extent(extent.removesuffix(")"), before.get(name, b""), after[name], what)

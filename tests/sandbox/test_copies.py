@@ -97,6 +97,13 @@ def test_an_attempt_that_the_code_deals_with_is_told(kernel: Wire) -> None:
     assert said.splitlines()[1:] == ["7", "not allowed in the copy: write cache.bin"]
 
 
+@pytest.mark.parametrize(("tried", "last"), [("ab", "b"), ("abc", "c"), ("aba", "a"), ("aab", "b"), ("abcb", "b")])
+def test_of_several_attempts_the_last_is_said_to_have_ended_the_code(kernel: Wire, tried: str, last: str) -> None:
+    caught = "".join(f"try: open('{name}.bin', 'w')\nexcept OSError: pass\n" for name in tried[:-1])
+    said = explored(kernel, f"{caught}open('{tried[-1]}.bin', 'w')")
+    assert said.startswith(f"NOT EXPLORED: a copy of the kernel may not write {last}.bin")
+
+
 def test_code_that_takes_too_long_ends_and_what_it_printed_is_told(kernel: Wire) -> None:
     said = explored(kernel, "print('begun')\nwhile True: pass", 0.2)
     assert said.startswith("timeout after 0.2 s")

@@ -11,8 +11,10 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import WITH_PANDAS
 from tests.notebook.test_agent import ClickedPage, end, prompt
+from tests.patience import patient
 from tests.sandbox.test_exploring_runs import ON
 from tests.tiers import further
+from vibe_jupyter.notebook.tools.foresight import SECONDS
 from vibe_jupyter.sandbox.availability import machine_refusal, overlay_refusal
 from vibe_jupyter.sandbox.landlock import landlock_version
 from vibe_jupyter.testing import call, say
@@ -21,6 +23,8 @@ pytestmark = [
     pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine"),
     pytest.mark.xdist_group("exploring"),
 ]
+IN_NO_HURRY = f"from vibe_jupyter.notebook.tools import foresight\nforesight.SECONDS = {patient(SECONDS):.1f}"
+"""Run in a kernel: its cards wait longer for the copies on a busy machine. How long they take is measured elsewhere."""
 WORLD = "import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, None]})\nitems = [1]\nn = 1\nclass Kept: pass"
 """What is there before each of the snippets."""
 EFFECTS = {
@@ -43,9 +47,12 @@ EFFECTS = {
     "frame = pd.DataFrame({'x': [1, 2, None]}); items = [1]; n = 2": [
         "in a trial run: frame unchanged (3 × 1); items unchanged; n: int 1 → int 2",
     ],
-    "frame = pd.DataFrame({'x': [1, 2.5, None]})": ["in a trial run: frame: other values, pandas DataFrame 3 × 1"],
+    "frame = pd.DataFrame({'x': [1, 2.5, None]})": ["in a trial run: frame: changed, pandas DataFrame 3 × 1"],
+    "import asyncio\nn = asyncio.get_running_loop().is_running(); task = asyncio.create_task(asyncio.sleep(0))\n"
+    "asyncio.run(asyncio.sleep(0))": ["n: int 1 → bool True", "task: new, ", "raises RuntimeError"],
+    "import asyncio\nn = await asyncio.gather(*[asyncio.sleep(0, v) for v in (1, 2)])": ["n: int 1 → list of 2 items"],
     "class Kept: pass": ["Kept: set again"],
-    "frame.iat[1, 0] = 5.0; n = 2": ["frame: other values, pandas DataFrame 3 × 1"],
+    "frame.iat[1, 0] = 5.0; n = 2": ["frame: changed, pandas DataFrame 3 × 1"],
 }
 WRITTEN = {
     "open('made.txt', 'w').write('a\\nb\\n'); open('empty', 'w'); import pathlib; pathlib.Path('new').touch()\n"
@@ -59,6 +66,7 @@ WRITTEN = {
         "would write made.txt (1 byte, 1 line); raises ZeroDivisionError",
     ],
     "open('made.txt', 'w').write('x'); open('../made.txt', 'w')": ["it wanted to write ../made.txt"],
+    "import shutil\nshutil.copy(b'vibe/config.toml', b'kept.toml'); n = 2": ["write kept.toml (", "n: int 1 → int 2"],
     "open('vibe/config.toml', 'a').close(); n = 2": ["in a trial run: n: int 1 → int 2"],
     "open('made.txt', 'wb').write(bytes(200_000_000))": ["it wanted to write made.txt"],
 }
@@ -82,7 +90,7 @@ SILENT = (
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     with running_session(WITH_PANDAS, tmp_path_factory.mktemp("foresight")) as session:
-        session.wire.run(f"{ON}\nos.environ['FORESIGHT_API_KEY'] = 'key-of-the-tests'")
+        session.wire.run(f"{ON}\n{IN_NO_HURRY}\nos.environ['FORESIGHT_API_KEY'] = 'key-of-the-tests'")
         session.wire.run(f"{WORLD}\n_ = frame.to_csv(), frame.dropna()")  # imported here once, not in every copy
         yield session
 
@@ -108,6 +116,20 @@ def test_the_card_says_what_the_code_would_change_and_nothing_is_changed(asked: 
     assert [words for words in EFFECTS[code] if words not in said] == []
     look = "import os\nprint(frame.shape, items, n, os.path.exists('made.txt'), os.path.exists('vibe/config.toml'))"
     assert asked.run(look).text == "(3, 1) [1] 1 False True\n"
+
+
+@pytest.mark.requirement("ui.approval.own-modules")
+def test_code_that_is_tried_imports_from_the_folder_of_the_notebook(asked: Session) -> None:
+    (asked.folder / "own_helpers.py").write_text("def doubled(x):\n    return 2 * x\n", encoding="utf-8")
+    said = reason_on_card(asked, "from own_helpers import doubled\nn = doubled(4)")
+    assert "in a trial run: n: int 1 → int 8; doubled: new, function doubled(x)" in said
+
+
+@pytest.mark.requirement("ui.approval.own-modules")
+@pytest.mark.parametrize("look", ["import os\nFOUND = os.getpid() == 1", "from time import time\nFOUND = time() < 0"])
+def test_an_own_module_that_looks_for_the_copy_as_it_is_imported_is_noticed(asked: Session, look: str) -> None:
+    (asked.folder / "own_process.py").write_text(f"import decimal\n{look}\n", encoding="utf-8")
+    assert "in a trial run" not in reason_on_card(asked, "import own_process\nn = 2 if own_process.FOUND else 3")
 
 
 MOUNT = """

@@ -1,5 +1,6 @@
 """What a copy of the kernel may read of a project."""
 
+import gc
 import os
 import sys
 import sysconfig
@@ -19,6 +20,25 @@ def parts(project: Path) -> set[str]:
 def test_a_project_without_protected_files_is_read_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x")
     assert parts(tmp_path) == {str(tmp_path)}
+
+
+def test_modules_that_are_imported_meanwhile_do_no_harm(tmp_path: Path) -> None:
+    known = len(sys.modules)
+
+    def import_another(phase: str, _about: dict[str, int]) -> None:
+        if phase == "start" and len(sys.modules) < known + 1_000:
+            sys.modules[f"meanwhile_{len(sys.modules)}"] = ModuleType("meanwhile")
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(import_another)
+    gc.set_threshold(1)
+    try:
+        assert parts(tmp_path) == {str(tmp_path)}
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(import_another)
+        for name in [name for name in sys.modules if name.startswith("meanwhile_")]:
+            del sys.modules[name]
 
 
 def test_protected_files_pipes_and_the_history_are_left_out_and_all_beside_them_is_read(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tests.drawn_values import PATIENT
 from tests.secrets.harmless import values
 from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
+from vibe_jupyter.permissions.known_secrets import KnownSecrets
 from vibe_jupyter.permissions.redaction import PLACEHOLDER, Redactor
 from vibe_jupyter.protocol import AssistantMessage, MessageAdded, ReasoningPart, ToolCall, ToolFinished
 from vibe_jupyter.protocol.tools import TABLE_MIME, Headline
@@ -160,6 +161,42 @@ def test_the_arguments_of_a_call_stay_json() -> None:
     assert kept == {"code": 'password = "[redacted: password, 14 characters]"\nconnect(password)', "keep": True}
 
 
+KNOWN = "Zq9-kT4vWx7Lm2Pd"
+FOREIGN: list[dict[str, JsonValue]] = [
+    *({name: KNOWN} for name in ("data", "id", "type", "role", "digest", "signature", "call_id", "run_id", "file_id")),
+    {"role": "assistant", "origin": KNOWN},
+    {"role": "assistant", "beside": KNOWN},
+    {"type": "tool_call", "beside": {"id": KNOWN}},
+    {"rows": [{"signature": [KNOWN, {"data": f"a{KNOWN}b"}]}]},
+    {KNOWN: 1},
+]
+
+
+@pytest.mark.requirement("permission.data.foreign-names")
+@pytest.mark.parametrize("data", FOREIGN)
+def test_names_of_fields_that_others_chose_keep_no_secret(data: dict[str, JsonValue]) -> None:
+    redactor = Redactor({KNOWN: "API_KEY"})
+    call = redactor.value(ToolCall(id="call_1", name="x", arguments=json.dumps(data)))
+    step = redactor.output(
+        ToolFinished(
+            call_id="call_1",
+            name="x",
+            headline=Headline(verb="V", doing="D", asking="A", target=""),
+            outcome="ok",
+            display={"application/json": data},
+            details={"more": data},
+        )
+    )
+    assert KNOWN not in call.model_dump_json()
+    assert KNOWN not in step.model_dump_json()
+    assert "API_KEY" in call.arguments
+
+
+def test_ids_and_hashes_in_arguments_stay_as_they_are() -> None:
+    arguments = json.dumps({"id": "0f" * 16, "data": base64.b64encode(bytes(range(48))).decode(), "type": "object"})
+    assert Redactor({KNOWN: "API_KEY"}).value(ToolCall(id="1", name="x", arguments=arguments)).arguments == arguments
+
+
 def test_a_seal_goes_with_the_thought_it_held_for() -> None:
     kept, changed = (
         ReasoningPart(text=text, signature="seal") for text in ("No secret.", "It is password='hunter22hunter'.")
@@ -248,3 +285,41 @@ def test_what_was_caught_is_counted() -> None:
     redactor = Redactor()
     redactor("password = 'hunter22' and ghp_abcdefghij0123456789abcdefghij012345")
     assert redactor.memory.caught == {"password": 1, "GitHub token": 1}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("values", "text", "redacted"),
+    [
+        (
+            ("correct-horse", "correct-horse-battery", "correct-horse-battery-staple"),
+            "correct-horse-battery, correct-horse and correct-horse-battery-staple.",
+            "[redacted: 1, 21 characters], [redacted: 0, 13 characters] and [redacted: 2, 28 characters].",
+        ),
+        (
+            ("aaaa-bbbb-cccc", "cccc-dddd-eeee-ffff-gggg"),
+            "aaaa-bbbb-cccc-dddd-eeee-ffff-gggg or aaaa-bbbb-cccc",
+            "[redacted: 1, 34 characters] or [redacted: 0, 14 characters]",
+        ),
+        (
+            ("aaaa-bbbb-cccc-dddd-eeee", "eeee-ffff-gggg", "gggg-hhhh-iiii-jjjj-kkkk-llll"),
+            "aaaa-bbbb-cccc-dddd-eeee-ffff-gggg-hhhh-iiii-jjjj-kkkk-llll",
+            "[redacted: 2, 59 characters]",
+        ),
+        (("aaaa-bbbb-cccc", "cccc-dddd-eeee"), "aaaa-bbbb-cccc-dddd-eeee", "[redacted: 0, 24 characters]"),
+    ],
+)
+def test_of_secrets_that_overlap_all_is_redacted_under_the_name_of_the_longest_and_of_equal_ones_the_first(
+    values: tuple[str, ...], text: str, redacted: str, order: int
+) -> None:
+    known = {value: str(number) for number, value in enumerate(values)}
+    assert Redactor(dict(list(known.items())[::order]))(text) == redacted
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 9])
+def test_the_newest_of_many_secrets_are_those_that_came_last(count: int) -> None:
+    values = [f"correct-horse-{number}" for number in range(5)]
+    known = KnownSecrets({value: value for value in values})
+    known.add(values[0], "another name")  # known already: it is no newer for that
+    newest = known.newest(count)
+    assert [value for value in values if value in newest] == values[max(0, 5 - count) :]

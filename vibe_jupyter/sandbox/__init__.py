@@ -1,6 +1,6 @@
-"""A copy of this process that can read, compute and answer, and nothing else: Linux on x86-64 and aarch64.
+"""Sandboxed copies of this process that can only read, compute and report. Linux on x86-64 and aarch64.
 
-`ForkedCopy` forks it; `confine` takes from it what the operating system lets a process do: Landlock says which paths it
-reads, seccomp which system calls it makes, after each inherited descriptor and shared mapping was made private. What
-none of these hides is in docs/trust.md.
+`ForkedCopy` forks the process, and `confine` restricts the copy. It first makes inherited descriptors and shared
+mappings private; then Landlock limits the paths it can read, and seccomp the system calls it can make. What remains
+visible nevertheless is listed in docs/trust.md.
 """

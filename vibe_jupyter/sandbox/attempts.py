@@ -1,7 +1,7 @@
-"""What code in the copy tried that the copy may not. Explains, and protects nothing.
+"""Record what code in the copy tried that the copy may not do. Diagnostic only, not a protection.
 
-The copy reports facts (`Attempt`), since the code that runs in it may forge them. The kernel makes the sentence
-(`attempt_words`).
+The copy reports facts (`Attempt`) rather than text, since the code in it may forge them. The kernel formats
+them as a sentence (`attempt_words`).
 """
 
 import errno
@@ -17,27 +17,25 @@ from pydantic import StringConstraints
 from vibe_jupyter.files.shown_names import shown_name
 from vibe_jupyter.sandbox.overlay import ProjectOverlay
 
-MOST_ATTEMPTS: Final = 20
-"""Of one copy that are reported."""
-_LONGEST: Final = 400
-"""Characters of a path that is reported."""
+MOST_ATTEMPTS: Final = 20  # attempts reported per copy
+_LONGEST: Final = 400  # characters of a reported path
+# EBADF: files that were open for writing are reopened read-only in the copy.
 _REFUSED: Final = frozenset({errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EFBIG, errno.EBADF})
-"""A file that was open before is open for reading in the copy: EBADF."""
 _REFUSED_WORDS: Final = (
     *(os.strerror(errno.EPERM), os.strerror(errno.EACCES), os.strerror(errno.EBADF)),
     *("unable to open database file", "readonly database", "disk I/O error"),
 )
+# Errors that writes may fail with on an overlay but not in the project's folder itself.
 _OF_OVERLAY: Final = frozenset(
     (
         *(errno.EXDEV, errno.ENOSPC, errno.EDQUOT, errno.EOVERFLOW, errno.EBUSY, errno.EIO),
         *(errno.ESTALE, errno.EOPNOTSUPP, errno.EINVAL),
     )
 )
-"""With which an overlay may fail where the project's folder would not."""
 _WORDS_OF_OVERLAY: Final = tuple(map(os.strerror, _OF_OVERLAY | {errno.EROFS, errno.EFBIG}))
 _WRITE_FLAGS: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# Our own audit event: code lists all environment variables, of which a copy lacks some.
 ENVIRONMENT_LISTED: Final = "vibe_jupyter.environment_listed"
-"""An audit event of ours: code looks at all variables of the environment, of which a copy has not all."""
 _LISTED: Final = frozenset({"os.listdir", "os.scandir"})
 _PROGRAM: Final = "start a program"
 _NETWORK: Final = "use the network"
@@ -78,44 +76,44 @@ _DEEDS: Final[dict[str, Deed]] = {
     "os.utime": "change the time of",
     "os.kill": _SIGNAL,
 }
+# Wording if the object can't be named. For other operations the object is "a file".
 _UNNAMED: Final[dict[Deed, str]] = {
     "make the folder": "make a folder",
     _SIGNAL: "send a signal to another process",
     _ENVIRONMENT: "read a variable of the environment that is withheld from it",
     _THIS: "do this",
 }
-"""Deeds whose object is not named; those of other deeds are files."""
+# Operations without an object.
 _ALONE: Final[frozenset[Deed]] = frozenset({_PROGRAM, _NETWORK, _MEMORY, "ask for text to be typed"})
-"""Deeds without an object."""
+# Indexes of the path arguments of events that change files an overlay may accept.
 _PLACES: Final = {
     **dict.fromkeys(("open", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"), (0,)),
     **dict.fromkeys(("os.rename", "os.link"), (0, 1)),
     "os.symlink": (1,),
 }
-"""Which arguments of changes that an overlay takes say where."""
+# Index of the first `dir_fd` argument, which is -1 if not given.
 _FOLDERS_AT: Final = {"os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.rename": 2, "os.link": 2, "os.symlink": 2}
-"""From which argument on they name opened folders, -1 for none."""
 _DEEDS_ALONE: Final[dict[str, Deed]] = {
     **dict.fromkeys(("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"), _PROGRAM),
     **dict.fromkeys(("socket.__new__", "socket.connect", "socket.getaddrinfo"), _NETWORK),
 }
+# Reasons that may be quoted when nothing else is known about a refusal.
 _REASONS: Final = frozenset(
     {*(os.strerror(number).lower() for number in errno.errorcode), *_REFUSED_WORDS, *_WORDS_OF_OVERLAY}
 )
-"""Why the system refused something, where nothing else is known of it."""
 _HEARD: Final = frozenset({"open", *_LISTED, *_DEEDS, *_DEEDS_ALONE})
 
 
 class Attempt(NamedTuple):
-    """One thing that the code tried."""
+    """An operation that the code tried."""
 
     deed: Deed
+    # Path, process id, variable name or error text; may be chosen by the code.
     object: Annotated[str, StringConstraints(max_length=_LONGEST)] = ""
-    """Path, number of a process, name of a variable or reason of a refusal, as the code may have chosen it."""
 
 
 def attempt_words(attempt: Attempt, *, named: bool = True) -> str:
-    """Return the sentence for one attempt, such as ``write out.csv``; without `named`, ``write a file``."""
+    """Return the phrase for an attempt, such as ``write out.csv``, or ``write a file`` if not `named`."""
     deed, target = attempt
     if deed in _ALONE:
         return deed
@@ -132,24 +130,26 @@ def attempt_words(attempt: Attempt, *, named: bool = True) -> str:
 
 
 class Attempts:
-    """Listens to Python's own audit events from now on; there is no end to it."""
+    """Recorder of attempts, based on Python's audit events. An audit hook can't be removed once added."""
 
     def __init__(self, overlay: ProjectOverlay | None = None) -> None:
-        """
+        """Create a recorder.
+
         Args:
-            overlay: where the copy may write; None for nowhere.
+            overlay: Overlay that the copy may write to, or None.
         """
         self._overlay = overlay
         self._tried: dict[Attempt, None] = {}
+        self._latest: Attempt | None = None
         self._asks_itself = False
         self._wanted_withheld = False
 
     def listen(self) -> None:
-        """In the copy only."""
+        """Add the audit hook. Only in the copy."""
         sys.addaudithook(self._hear)
 
     def withhold(self, names: Collection[str]) -> None:
-        """Take these variables from the environment, and note who asks for one. In the copy only."""
+        """Remove these environment variables and record lookups of them. Only in the copy."""
         for name in names:
             del os.environ[name]
         environment: Any = os.environ
@@ -162,11 +162,11 @@ class Attempts:
 
     @property
     def tried(self) -> tuple[Attempt, ...]:
-        """What was tried, in order."""
+        """Distinct attempts in order."""
         return tuple(self._tried)
 
     def refusal(self, error: BaseException | None) -> Attempt | None:
-        """What the code ended with because it is in the copy; None where it would have ended anyway."""
+        """Return the attempt that made the code fail because it runs in the copy, or None if it would fail anywhere."""
         if error is None:
             return None
         chain = list(_with_causes(error))
@@ -182,8 +182,8 @@ class Attempts:
         phrase = next((words for words in self._refused_words if words in text), "")
         if not refused and not phrase:
             return None
-        if self._tried:
-            return next(reversed(self._tried))
+        if self._latest is not None:
+            return self._latest
         paths = [one.filename for one in system_errors if isinstance(one.filename, str | bytes)]
         reason = next((one.strerror.lower() for one in system_errors if one.strerror), phrase)
         return Attempt("read", _name(paths[0])) if paths else Attempt(_THIS, reason[:_LONGEST])
@@ -197,7 +197,7 @@ class Attempts:
         return _REFUSED_WORDS if self._overlay is None else (*_REFUSED_WORDS, *_WORDS_OF_OVERLAY)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _HEARD:  # nearly all: each `id` is one
+        if event not in _HEARD:  # the vast majority; even `id()` raises an event
             return
         if len(self._tried) >= MOST_ATTEMPTS or self._asks_itself or self._is_taken(event, arguments):
             return
@@ -216,25 +216,29 @@ class Attempts:
             self._note(_DEEDS[event], _place(event, arguments))
 
     def _note(self, deed: Deed, target: str = "") -> None:
-        self._tried[Attempt(deed, target)] = None
+        self._latest = Attempt(deed, target)
+        self._tried[self._latest] = None
 
     def _is_taken(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        """Whether it is a change of files that the overlay takes."""
+        """Return whether the overlay accepts this change of files."""
         places = _PLACES.get(event)
         if self._overlay is None or places is None:
             return False
         if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & _WRITE_FLAGS):
             return False
         if any(isinstance(one, int) and one >= 0 for one in arguments[_FOLDERS_AT.get(event, len(arguments)) :]):
-            return True  # in a folder that was opened: what is refused there fails by itself
+            return True  # relative to an open folder: a refusal there raises an error by itself
         paths = [arguments[place] for place in places]
-        return all(isinstance(one, int) or self._overlay.takes(os.fsdecode(one)) for one in paths)
+        return all(isinstance(one, int) or self._overlay.takes(one) for one in paths)
 
     def _may_not_read(self, path: object) -> bool:
-        """Found out by trying: what is refused may be caught, and looked for elsewhere, by the code or a library."""
+        """Return whether the overlay hides the path or opening it is forbidden.
+
+        This is tried first, since the code may catch the error.
+        """
         if self._asks_itself or not isinstance(path, str | bytes):
             return False
-        if self._overlay is not None and self._overlay.hides(os.fsdecode(path)):
+        if self._overlay is not None and self._overlay.hides(path):
             return True
         self._asks_itself = True
         try:
@@ -249,7 +253,7 @@ class Attempts:
 
 
 class _WatchedEnvironment(os._Environ[str]):  # pyright: ignore[reportPrivateUsage]
-    """What `os.environ` is in a copy."""
+    """Replacement of the class of `os.environ` in a copy."""
 
     withheld: frozenset[str]
     note: Callable[[str], None]
@@ -277,12 +281,12 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_own_pair(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether it is a socket as every event loop makes for itself."""
+    """Return whether this is an AF_UNIX socket, of which every event loop creates a pair."""
     return event == "socket.__new__" and len(arguments) > 1 and arguments[1] == socket.AF_UNIX
 
 
 def _place(event: str, arguments: tuple[Any, ...]) -> str:
-    """The path, also where it is a name in a folder that was opened, as `shutil.rmtree` goes through folders."""
+    """Return the path, resolved against its `dir_fd`, which `shutil.rmtree` uses."""
     name = _name(arguments[0])
     opened = [one for one in arguments[_FOLDERS_AT.get(event, len(arguments)) :] if isinstance(one, int) and one >= 0]
     with suppress(OSError, ValueError):
@@ -293,5 +297,5 @@ def _place(event: str, arguments: tuple[Any, ...]) -> str:
 def _name(value: object) -> str:
     text = os.fsdecode(value) if isinstance(value, bytes) else value
     name = text if type(text) is str else str(value) if type(value) is int else type(value).__name__
-    name = name.encode("utf-8", "backslashreplace").decode("utf-8")  # names that are no UTF-8 can't be reported as JSON
+    name = name.encode("utf-8", "backslashreplace").decode("utf-8")  # names that aren't UTF-8 can't be reported as JSON
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"

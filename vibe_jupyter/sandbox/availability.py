@@ -1,4 +1,4 @@
-"""Whether a copy can be made here, and now."""
+"""Check whether this machine and process currently allow a sandboxed copy."""
 
 import os
 import platform
@@ -18,16 +18,12 @@ from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.inherited import shared_mappings
 from vibe_jupyter.sandbox.landlock import landlock_version
 
-LEAST_MEMORY: Final = 128 << 20
-"""Bytes that must be free for a copy."""
-MOST_MEMORY: Final = 1 << 30
-"""Bytes a copy may have of its own."""
-_SHARE_OF_FREE: Final = 4
-"""Part of the free memory that a copy may take."""
-_LARGE_SHARED: Final = 256 << 20
-"""Bytes of shared memory without a file that are too much to be copied."""
+LEAST_MEMORY: Final = 128 << 20  # bytes of free memory required for a copy
+MOST_MEMORY: Final = 1 << 30  # bytes of memory a copy may allocate
+_SHARE_OF_FREE: Final = 4  # a copy may use 1/n of the free memory
+_LARGE_SHARED: Final = 256 << 20  # bytes of anonymous shared memory that are too much to duplicate
+# Names of pool threads that the copy would wait for, but which a fork doesn't duplicate.
 _LOST_POOL: Final = re.compile(r"polars-\d|rayon")
-"""Names of threads whose pool waits in the copy for threads that are not there."""
 _SECCOMP_ACTIONS: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
 _NAMESPACES: Final = Path("/proc/sys/user/max_user_namespaces")
 _STATM: Final = Path("/proc/self/statm")
@@ -44,12 +40,11 @@ except OSError as error:
     sys.exit(error.strerror or str(error))
 print("laid over")
 """
-_TRY_SECONDS: Final = 20
-"""In which a process starts and ends, on a busy machine."""
+_TRY_SECONDS: Final = 20  # for a process to start and end on a busy machine
 
 
 def machine_refusal() -> str:
-    """Why no copy can be made on this machine, in a few words; empty where one can."""
+    """Return why this machine doesn't support copies, or ""."""
     if sys.platform != "linux":
         return f"there is no sandbox for {sys.platform}"
     if not this_processor().numbers:
@@ -63,9 +58,9 @@ def machine_refusal() -> str:
 
 @cache
 def overlay_refusal() -> str:
-    """Why copies cannot have files of their own on this machine, in a few words; empty where they can.
+    """Return why this machine doesn't support copies with writable files, or "".
 
-    Tried in a process of its own, on an empty project with a protected folder.
+    Tried in a separate process, with an empty project that contains a protected folder.
     """
     if refusal := machine_refusal():
         return refusal
@@ -83,12 +78,12 @@ def overlay_refusal() -> str:
             )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it could not be tried: {error}"
-    # Where the user's code ignores SIGCHLD, every exit code is 0.
+    # The exit code isn't reliable: with SIGCHLD ignored, which user code may do, it is always 0.
     return "" if tried.stdout.strip() == "laid over" else (tried.stderr.strip().splitlines() or ["it ended"])[-1]
 
 
 def process_refusal() -> str:
-    """Why this process cannot be copied as it is now; empty where it can."""
+    """Return why this process can't be copied right now, or ""."""
     for one in shared_mappings():
         if "nvidia" in one.path or "/dev/dri" in one.path or one.path.startswith("anon_inode:[io_uring"):
             return f"a device is mapped into the kernel ({one.path})"
@@ -105,19 +100,19 @@ def process_refusal() -> str:
 
 
 def memory_budget() -> int:
-    """Bytes a copy may have of its own now."""
+    """Return the bytes of memory a copy may allocate now."""
     budget = min(MOST_MEMORY, _available() // _SHARE_OF_FREE)
     for group in _memory_groups():
         left = _room_in_group(group)
         if left is not None:
-            # With all of a group the kernel dies too: then a copy must not come near.
+            # With memory.oom.group set, the OOM killer ends the whole group, kernel included, so leave more room.
             share = _SHARE_OF_FREE if _number(group / "memory.oom.group") else 2
             budget = min(budget, left // share)
     return budget
 
 
 def is_memory_short() -> bool:
-    """Whether less memory is free than this process has; not where the system does not say."""
+    """Return whether less memory is free than this process uses. False if unknown."""
     if sys.platform != "linux":
         return False
     import resource  # noqa: PLC0415 - Windows does not have it
@@ -129,7 +124,7 @@ def is_memory_short() -> bool:
 
 
 def describe_machine() -> dict[str, Any]:
-    """What this machine offers, for `vibe-jupyter doctor`."""
+    """Return this machine's sandbox features, for `vibe-jupyter doctor`."""
     on_linux = sys.platform == "linux"
     groups = [left for group in _memory_groups() if (left := _room_in_group(group)) is not None] if on_linux else []
     return {
@@ -151,7 +146,7 @@ def _has_seccomp() -> bool:
 
 def _thread_names() -> Iterator[str]:
     for thread in os.listdir("/proc/self/task"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # the thread ended
             yield Path(f"/proc/self/task/{thread}/comm").read_text(encoding="utf-8", errors="replace").strip()
 
 
@@ -164,7 +159,7 @@ def _available() -> int:
 
 
 def _memory_groups() -> Iterator[Path]:
-    """The cgroup of this process and those above it, where they bound memory (version 2)."""
+    """Yield this process's cgroup (v2) and its ancestors."""
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             if line.startswith("0::/"):
@@ -173,7 +168,7 @@ def _memory_groups() -> Iterator[Path]:
 
 
 def _room_in_group(group: Path) -> int | None:
-    """Bytes left until its bound; None where it has none."""
+    """Return the bytes left until the cgroup's memory limit, or None without a limit."""
     most, used = _number(group / "memory.max"), _number(group / "memory.current")
     if most is None or used is None:
         return None
@@ -185,7 +180,7 @@ def _room_in_group(group: Path) -> int | None:
 
 
 def _number(path: Path) -> int | None:
-    """None where it says ``max``, or nothing."""
+    """Read a number. Returns None for ``max`` and unreadable files."""
     with suppress(OSError, ValueError):
         return int(path.read_text(encoding="ascii"))
     return None

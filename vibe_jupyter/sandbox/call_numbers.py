@@ -1,4 +1,4 @@
-"""The numbers of Linux' system calls, which differ from processor to processor."""
+"""Linux system call numbers by processor architecture."""
 
 import platform
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
+# System calls used by rules, with their x86-64 and aarch64 numbers. aarch64 lacks the oldest calls.
 _NUMBERS: Final[Mapping[str, tuple[int, int | None]]] = {
     "read": (0, 63),
     "write": (1, 64),
@@ -285,27 +286,25 @@ _NUMBERS: Final[Mapping[str, tuple[int, int | None]]] = {
     "futex_requeue": (456, 456),
     "mseal": (462, 462),
 }
-"""Those that rules name: on x86-64, and on aarch64, which has none of the oldest."""
 
 
 class Processor(NamedTuple):
-    """A kind of processors, as its system calls are concerned."""
+    """A processor architecture, as far as system calls are concerned."""
 
+    # AUDIT_ARCH value, by which a filter rejects calls of 32-bit programs, whose numbers differ.
     audit_number: int
-    """By which a filter knows that a call is one of its own, and not of the 32-bit programs that run on it too."""
-    numbers: Mapping[str, int]
-    """Of the calls that it has."""
+    numbers: Mapping[str, int]  # numbers of the calls it has
 
 
+# By the machine name that `uname` reports.
 PROCESSORS: Final = {
     "x86_64": Processor(0xC000003E, {name: number for name, (number, _) in _NUMBERS.items()}),
     "aarch64": Processor(0xC00000B7, {name: number for name, (_, number) in _NUMBERS.items() if number is not None}),
 }
-"""By the name that the system gives them."""
 
 
 @cache
 def this_processor() -> Processor:
-    """That of this process; without numbers where none are listed for it, as for a 32-bit Python."""
+    """Return this process's architecture. It has no numbers if unsupported, e.g. for a 32-bit Python."""
     listed = PROCESSORS.get(platform.machine()) if sys.maxsize > 1 << 32 else None
     return listed or Processor(0, {})

@@ -1,4 +1,4 @@
-"""What there is to know of a process that makes a system call, from outside it."""
+"""Inspect a process that makes a system call, from outside through /proc."""
 
 import os
 import re
@@ -10,21 +10,21 @@ _OWN_DESCRIPTORS: Final = {"/dev/stdin": "0", "/dev/stdout": "1", "/dev/stderr":
 
 
 def link_of(thread: int, name: str) -> str | None:
-    """Where a link of it leads, such as ``cwd``; None where it is gone."""
+    """Return the target of a link in the thread's /proc folder, such as ``cwd``, or None if it is gone."""
     with suppress(OSError):
         return os.readlink(f"/proc/{thread}/{name}")
     return None
 
 
 def program_of(thread: int) -> str:
-    """Its name, as it gives it."""
+    """Return the program's name (`comm`), which the program can set itself."""
     with suppress(OSError), open(f"/proc/{thread}/comm", encoding="utf-8", errors="replace") as name:
         return name.read().strip()
     return ""
 
 
 def memory_of(thread: int, address: int, most: int) -> bytes:
-    """What is there, up to the end of what is mapped or the first zero byte past a page."""
+    """Read memory up to `most` bytes, the end of the mapping, or the page that contains the first zero byte."""
     data = b""
     with suppress(OSError, OverflowError), open(f"/proc/{thread}/mem", "rb", buffering=0) as memory:
         while len(data) < most:
@@ -37,7 +37,7 @@ def memory_of(thread: int, address: int, most: int) -> bytes:
 
 
 def of_thread(path: str, thread: int) -> str:
-    """With the caller's own descriptors where the guard's would be found."""
+    """Rewrite paths of the process's own descriptors, which would otherwise resolve to the guard's."""
     if path in _OWN_DESCRIPTORS:
         return f"/proc/{thread}/fd/{_OWN_DESCRIPTORS[path]}"
     if path.startswith("/dev/fd/"):
@@ -46,6 +46,6 @@ def of_thread(path: str, thread: int) -> str:
 
 
 def signed(value: int) -> int:
-    """An argument as a number of 32 bits that may be negative."""
+    """Interpret an argument's low 32 bits as a signed integer."""
     low = value & 0xFFFFFFFF
     return low - (1 << 32) if low >> 31 else low

@@ -1,6 +1,7 @@
-"""Which system calls a command may make in its sandbox, and which of them are decided on one by one.
+"""System calls that a sandboxed command may make, and those that are decided individually.
 
-What Landlock judges (paths) goes on to it after a look; what it does not judge is refused, or done for the command.
+Calls that Landlock checks (paths) are inspected and then continue to it. Other calls are refused, or made on the
+command's behalf.
 """
 
 import errno
@@ -8,30 +9,29 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter.sandbox.seccomp import ABSENT, ASK, HARMLESS, CallRules, Condition, conditional_calls
 
+# Allowed besides the harmless ones: they require a file open for writing, or affect only the caller.
 _OWN_FILES: Final = (
     *("pwrite64", "msync", "sendfile", "ftruncate", "setpgid", "setsid", "setrlimit", "splice", "tee"),
     *("fallocate", "pwritev", "copy_file_range", "pwritev2"),
 )
-"""Beside the harmless ones: they need a file that is open for writing, or change the caller alone."""
+# Reported as missing (ENOSYS), so that programs fall back to older calls.
 _ALSO_ABSENT: Final = (
     *("keyctl", "pkey_mprotect", "pkey_alloc", "pkey_free", "fchmodat2"),
     *("io_uring_setup", "io_uring_enter", "io_uring_register"),
 )
-"""Programs use what they used before these."""
+# PR_SET_PDEATHSIG, GET_PDEATHSIG, GET_DUMPABLE, SET_NAME, GET_NAME, CAPBSET_READ, GET_SECUREBITS, SET_NO_NEW_PRIVS,
+# SET_VMA.
 _OWN_CONTROL: Final = (1, 2, 3, 15, 16, 23, 27, 38, 0x53564D41)
-"""PR_SET_PDEATHSIG, GET_PDEATHSIG, GET_DUMPABLE, SET_NAME, GET_NAME, CAPBSET_READ, GET_SECUREBITS, SET_NO_NEW_PRIVS,
-SET_VMA."""
 _WHOLE: Final = 0xFFFFFFFF
 FORKS: Final = ("clone", "fork", "vfork")
 
 
 class PathCall(NamedTuple):
-    """A call that changes a path, which Landlock judges."""
+    """A call that changes a path, which Landlock checks."""
 
-    words: str
-    """What it does, before the path's name."""
+    words: str  # the operation, worded to precede the path
+    # Per path: index of the folder argument (None: working directory) and of the path argument.
     places: tuple[tuple[int | None, int], ...]
-    """For each path which argument is the folder it begins at, None for the caller's, and which is the path."""
 
 
 PATH_CALLS: Final = {
@@ -54,6 +54,8 @@ PATH_CALLS: Final = {
 }
 MAKES_FOLDER: Final = frozenset({"mkdir", "mkdirat"})
 
+# Calls that programs try but can do without, with the error to return: priorities, pinned memory and processors, file
+# attributes, and opening a file as the real user (setfsuid), as newer ncurses does for terminal descriptions.
 HABITS: Final = {
     **dict.fromkeys(
         (
@@ -71,9 +73,8 @@ HABITS: Final = {
     "ioctl": errno.ENOTTY,
     "fcntl": errno.EINVAL,
 }
-"""What programs try, and do without where it fails: priorities, pinned memory and processors, marks on files, and
-opening a file as the user who started them, as newer versions of ncurses do for the description of a terminal."""
 
+# Wording of refused calls by purpose.
 CALL_WORDS: Final = {
     **dict.fromkeys(("sendto", "bind", "listen", "socketpair", "accept4", "accept", "sendmmsg"), "use the network"),
     **dict.fromkeys(("chown", "fchown", "lchown", "fchownat"), "change the owner of files"),
@@ -92,17 +93,16 @@ CALL_WORDS: Final = {
         "share memory with other programs",
     ),
 }
-"""What a refused call was for."""
 
 _DECIDED: Final = frozenset({"open", "openat", "kill", "tgkill"})
 
 
 def command_rules() -> CallRules:
-    """Those of a command: whoever listens decides on all that is not harmless."""
+    """Return the rules of a command: the listener decides on every call that isn't harmless."""
     conditional = {
         **{name: held for name, held in conditional_calls(0).items() if name not in _DECIDED},
-        "socket": (Condition(0, _WHOLE, (1,)), Condition(2, 0xF, (1,))),  # of this computer, of streams
+        "socket": (Condition(0, _WHOLE, (1,)), Condition(2, 0xF, (1,))),  # only local (AF_UNIX) stream sockets
         "prctl": (Condition(0, _WHOLE, _OWN_CONTROL),),
-        "prlimit64": (Condition(0, _WHOLE, (0,)),),  # its own
+        "prlimit64": (Condition(0, _WHOLE, (0,)),),  # only its own limits
     }
     return CallRules(HARMLESS.union(_OWN_FILES), ABSENT.union(_ALSO_ABSENT), conditional, ASK, ASK)

@@ -1,7 +1,7 @@
-"""How much the processes of a confined command write and hold in memory, all together.
+"""Limits on the total size of files and memory of a confined command's processes.
 
-No limit of the system bounds a sum without a cgroup or a mount of its own, which few users may make. The guard looks
-often enough that what is written between two looks stays small beside the bound.
+Resource limits apply per process and file; limiting a sum takes a cgroup or a mount, which few users may create. So
+the guard measures usage, often enough that what is written between two measurements is small compared to the limit.
 """
 
 import os
@@ -12,14 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-MOST_WRITTEN: Final = 256 << 20
-"""Bytes that one command may write, all files together; each file is held to it by a resource limit."""
-MOST_FILES: Final = 10_000
-"""Files and folders that one command may have made at a time."""
-MOST_DEEP: Final = 100
-"""Folders within each other."""
-_LOOK_SECONDS: Final = 0.05  # between two looks
-_REST: Final = 10  # times as long as a look took, the guard rests after it
+MOST_WRITTEN: Final = 256 << 20  # bytes per command, all files together; RLIMIT_FSIZE limits each file to the same size
+MOST_FILES: Final = 10_000  # files and folders that may exist at a time
+MOST_DEEP: Final = 100  # levels of nested folders
+_LOOK_SECONDS: Final = 0.05  # between two measurements
+_REST: Final = 10  # multiple of a measurement's duration for which the guard pauses after it
 _BLOCK: Final = 512  # bytes, as stat(2) counts them
 _KIB, _MIB = 1 << 10, 1 << 20
 _HELD: Final = ("RssAnon:", "RssShmem:", "VmSwap:")
@@ -27,17 +24,18 @@ _SHARED_OUT: Final = ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
 
 
 class _NotSeen(Exception):
-    """Something that a command made cannot be looked at, or is too much to look at."""
+    """Something that a command created can't be inspected, or exceeds a limit."""
 
 
 class CommandRoom:
-    """The bounds of one command, looked after by its guard."""
+    """Limits of one command, checked by its guard."""
 
     def __init__(self, own: str, memory: int) -> None:
-        """
+        """Set the limits.
+
         Args:
-            own: the folder that it writes to.
-            memory: bytes that its processes may hold.
+            own: The folder that the command writes to.
+            memory: Bytes that its processes may use.
         """
         self._own = own
         self._memory = memory
@@ -45,11 +43,11 @@ class CommandRoom:
 
     @property
     def wait(self) -> float:
-        """Milliseconds until the next look."""
+        """Milliseconds until the next measurement."""
         return max(0.0, self._next - time.monotonic()) * 1_000
 
     def excess(self, processes: Iterable[int]) -> str:
-        """Look, if it is time to, and return in words what the command does beyond its bounds; else ''."""
+        """Measure if it is time to, and return how the command exceeds its limits in words, or ""."""
         began = time.monotonic()
         if began < self._next:
             return ""
@@ -67,7 +65,7 @@ class CommandRoom:
             sizes |= _deleted_files(process, self._own)
         if sum(sizes.values()) > MOST_WRITTEN:
             return f"write more than {MOST_WRITTEN // _MIB:,} MB"
-        # The first is an upper bound, and quick.
+        # The first figure is an upper bound, but fast to read.
         memory = self._memory
         if _memory_of(processes, "status", _HELD) > memory < _memory_of(processes, "smaps_rollup", _SHARED_OUT):
             return f"take more than {memory // _MIB:,} MB of memory"
@@ -75,7 +73,7 @@ class CommandRoom:
 
 
 def _sizes_below(folder: str) -> dict[tuple[int, int], int]:
-    """Bytes of the files in a folder, by device and inode. Goes by descriptors: a path may be too long to open."""
+    """Return sizes of the files in a folder by device and inode. Uses descriptors: paths may be too long to open."""
     sizes: dict[tuple[int, int], int] = {}
     _measure(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), sizes, MOST_DEEP)
     return sizes
@@ -101,9 +99,9 @@ def _measure(folder: int, sizes: dict[tuple[int, int], int], depth: int) -> None
 
 
 def _deleted_files(process: int, own: str) -> dict[tuple[int, int], int]:
-    """Files that a process still has open or mapped after they were deleted."""
+    """Return sizes of deleted files that a process still has open or mapped."""
     sizes: dict[tuple[int, int], int] = {}
-    with suppress(OSError):  # it ended meanwhile
+    with suppress(OSError):  # the process ended
         for line in Path(f"/proc/{process}/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
             if line.endswith(" (deleted)") and f" {own}/" in line:
                 places, _, _, device, inode, *_ = line.split()
@@ -122,7 +120,7 @@ def _deleted_files(process: int, own: str) -> dict[tuple[int, int], int]:
 
 
 def _memory_of(processes: Iterable[int], file: str, fields: tuple[str, ...]) -> int:
-    """Bytes that processes hold, by the fields of a file of theirs in /proc."""
+    """Sum up the processes' memory in bytes, from fields of a file in /proc."""
     total = 0
     for process in processes:
         with suppress(OSError):

@@ -1,7 +1,8 @@
-"""Decides on the system calls of a confined command that are not harmless, and notes those it may not make.
+"""Seccomp listener that decides on system calls of a confined command and records the refused ones.
 
-Nothing is allowed here that Landlock or seccomp does not hold by itself: a call goes on only where the system judges it
-again, or by its numbers alone, which no other thread can exchange meanwhile.
+A call continues only if Landlock or seccomp checks it again, or if the decision depends only on register values, which
+other threads can't change in the meantime. Changes of mode and times, which Landlock doesn't check, are made here, by
+descriptor and only inside the command's own folder.
 """
 
 import errno
@@ -26,76 +27,69 @@ from vibe_jupyter.sandbox.landlock import lies_in
 from vibe_jupyter.sandbox.seccomp import FILE_LOCKS
 from vibe_jupyter.tools.supervisor import Supervisor
 
-MOST_STARTED: Final = 1_000
-"""Processes that one command may start."""
-MOST_SAID: Final = 5
-"""Refusals of one command that are named; it ends with the last."""
-GOES_ON: Final = 1.0
-"""Seconds in which a command that was refused something may say what else it wants."""
+MOST_STARTED: Final = 1_000  # processes that one command may start
+MOST_SAID: Final = 5  # refusals reported per command; the last one ends it
+GOES_ON: Final = 1.0  # seconds that a command continues after its first refusal, to find out what else it needs
+# Seconds that background processes may outlive the first process. Without a listener, their calls would fail.
 LEFT: Final = 0.5
-"""Seconds in which what the first process left behind goes on, then it ends: unheard, its calls would fail."""
 _NOTICE: Final = struct.Struct("QIIiIQ6Q")
 _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _CONTINUE: Final = 1
 _LONGEST_PATH: Final = 4_096
-_HERE: Final = -100
-"""AT_FDCWD."""
+_HERE: Final = -100  # AT_FDCWD
 _CHANGES: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
 _NAMESPACES: Final = 0x7E020000
 _TIME_NOW, _TIME_KEPT = (1 << 30) - 1, (1 << 30) - 2
 _INET6, _NETLINK, _STREAM = 10, 16, 1
+# Cache folders, which programs do without if they can't write to them.
 _CACHES: Final = re.compile(r"/(__pycache__|\.(pytest|mypy|ruff)_cache|\.hypothesis|pytest-cache-files-\w+)(/|\Z)")
-"""Folders that programs write to where they can, and do without."""
+# Files that programs read by habit and do without.
 _LOOKED_AT: Final = re.compile(
     r"/etc/(passwd|group|nsswitch\.conf|ld\.so\.preload|hosts|host\.conf|resolv\.conf|gai\.conf)|/dev/tty|/sys/.*|/proc/sys/.*"
 )
-"""Files that programs look at by habit, and do without."""
+# Git settings, which programs other than git read for ignore patterns and do without.
 _GIT_SETTINGS: Final = re.compile(r"/\.gitconfig\Z|/\.config/git(/|\Z)")
-"""What other programs than git read for its list of ignored files, and do without."""
 _PASSES_ON: Final = ("/dev/null", "/dev/zero", "/dev/full")
 
 
 class CommandTerms(NamedTuple):
-    """What one command is confined to."""
+    """Command line and permissions of one command."""
 
     argv: list[str]
     environment: dict[str, str]
-    project: str
-    """These places without a link in them."""
-    own: str
-    """The one folder it writes to."""
+    project: str  # absolute, without symbolic links, like the other paths
+    own: str  # the only writable folder
     readable: list[str]
     listable: list[str]
     runnable: list[str]
-    memory: int
-    """Bytes for its processes, all together."""
+    memory: int  # bytes for all its processes together
 
 
 class _Call(NamedTuple):
     id: int
     thread: int
-    name: str
-    """Its number, where no rule names it."""
+    name: str  # its number if no rule mentions it
     arguments: tuple[int, ...]
 
 
 class _Refused(NamedTuple):
-    """The error that the caller gets; 0 where the call was made in its place."""
+    """Error to return to the caller, or 0 if the listener made the call on its behalf."""
 
     error: int
 
 
 class CommandWatch:
-    """Listens to one command, from the guard's process."""
+    """Listener for one command, in the guard's process."""
 
     def __init__(self, terms: CommandTerms, listener: int, supervisor: Supervisor, *, is_scoped: bool) -> None:
-        """
+        """Create a listener.
+
         Args:
-            terms: what it may use.
-            listener: where its calls are heard.
-            supervisor: of this process, from which the command descends.
-            is_scoped: whether Landlock keeps its signals from all other processes.
+            terms: What the command may use.
+            listener: The seccomp notification descriptor.
+            supervisor: Supervisor of this process, from which the command descends.
+            is_scoped: Whether Landlock restricts signals to the command's own processes.
         """
         self._terms = terms
         self._listener = listener
@@ -108,7 +102,7 @@ class CommandWatch:
         self._said: dict[str, None] = {}
 
     def until_end(self) -> tuple[str, ...]:
-        """Answer until the first process ends, or was refused something and had its time; what that was, in words."""
+        """Answer calls until the command ends or its time after a refusal is up. Returns the refusals in words."""
         room = CommandRoom(self._terms.own, self._terms.memory)
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
@@ -143,7 +137,7 @@ class CommandWatch:
             fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(*answer))
 
     def _judge(self, call: _Call) -> _Refused | None:
-        """None where it goes on, to what the system says."""
+        """Return None if the call may continue to the system's own checks."""
         match call.name:
             case "open" | "openat":
                 return self._judge_open(call)
@@ -171,7 +165,7 @@ class CommandWatch:
         flags = call.arguments[2 if at else 1]
         path = self._path(call, 0 if at else None, 1 if at else 0)
         if flags & os.O_TRUNC and flags & os.O_ACCMODE == os.O_RDONLY:
-            return self._refuse("cut", path)  # an older Landlock does not judge it
+            return self._refuse("cut", path)  # Landlock before version 3 doesn't check truncation
         if flags & os.O_TMPFILE == os.O_TMPFILE and path == self._terms.own:
             return None
         if flags & _CHANGES:
@@ -210,13 +204,14 @@ class CommandWatch:
         return None if is_own else self._refuse("send signals to other processes")
 
     def _judge_lock(self, call: _Call) -> _Refused | None:
-        """A lock on a file of the user's would hold up whoever writes to it: it seems to succeed."""
+        """Pretend success for locks on the user's files, since a lock would block other programs that write to them."""
         path = link_of(call.thread, f"fd/{signed(call.arguments[0])}")
         return None if path is not None and self._is_own(path) else _Refused(0)
 
     def _judge_socket(self, call: _Call) -> _Refused | None:
         family, kind = call.arguments[0], call.arguments[1] & 0xF
-        if family == _NETLINK or (family == _INET6 and kind == _STREAM):  # to find out what there is
+        # Programs use these to find out about interfaces and IPv6 support.
+        if family == _NETLINK or (family == _INET6 and kind == _STREAM):
             return _Refused(errno.EAFNOSUPPORT)
         return self._refuse("use the network")
 
@@ -248,7 +243,7 @@ class CommandWatch:
         return self._refuse(words, path)
 
     def _change_own(self, call: _Call) -> _Refused | None:
-        """Done here, and for files of its own alone: no Landlock judges it."""
+        """Change mode or times on the command's behalf, only of its own files, since Landlock doesn't check this."""
         by_descriptor = call.name == "fchmod" or (call.name == "utimensat" and not call.arguments[1])
         at = call.name in ("fchmodat", "utimensat")
         if by_descriptor:
@@ -295,11 +290,11 @@ class CommandWatch:
         return path in self._allowed or any(str(above) in self._allowed for above in PurePosixPath(path).parents)
 
     def _is_own(self, path: str) -> bool:
-        """Whether it lies in the folder that it may write to; that folder itself stays where it is."""
+        """Return whether the path is inside the writable folder. The folder itself must not be changed."""
         return path != self._terms.own and lies_in(path, self._terms.own)
 
     def _path(self, call: _Call, folder: int | None, place: int, *, follow: bool = True) -> str | None:
-        """A path in its arguments, whole and without links; None where nothing says it."""
+        """Return the absolute path of an argument without symbolic links, or None if it can't be determined."""
         given = memory_of(call.thread, call.arguments[place], _LONGEST_PATH).partition(b"\0")[0]
         path = os.fsdecode(given)
         at = _HERE if folder is None else signed(call.arguments[folder])
@@ -320,7 +315,7 @@ class CommandWatch:
 
 
 def _shown(path: str, project: str) -> str:
-    """The path as it may stand on a card, relative inside the project: the command chose its name."""
+    """Return the path for display, relative inside the project and escaped, since the command chose its name."""
     return shown_name(os.path.relpath(path, project) if lies_in(path, project) else path)
 
 

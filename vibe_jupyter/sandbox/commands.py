@@ -1,4 +1,4 @@
-"""Shell commands run where they can read the project and write to a folder of their own, and nothing else."""
+"""Run shell commands in a sandbox where they can read the project and write only to a temporary folder."""
 
 import asyncio
 import json
@@ -30,28 +30,26 @@ _ALSO_READABLE: Final = (
     *("/proc/filesystems", "/sys/kernel/mm/transparent_hugepage"),
 )
 _OUR_PACKAGE: Final = Path(__file__).parents[1]
-_GUARD: Final = (str(_OUR_PACKAGE.parent), "vibe_jupyter.sandbox.guard")
-"""The program that supervises a confined command."""
+_GUARD: Final = (str(_OUR_PACKAGE.parent), "vibe_jupyter.sandbox.guard")  # program that supervises a confined command
 _NETWORK: Final = "use the network"
-_NAMED: Final = 4
-"""Things it wanted that are named."""
+_NAMED: Final = 4  # missing permissions listed on a card
 _NO_ROOM: Final = re.compile(
     r"MemoryError|file size limit exceeded|cannot allocate memory|bad_alloc|file too large|out of memory", re.I
 )
 
 
 class SandboxedCommands:
-    """Makes a sandbox for each command."""
+    """Runner that creates a sandbox for each command."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
 
     async def run(self, command: ShellCommand, progress: Callable[[str], None]) -> FinishedCommand | NotExplored:
-        """Run it to its end, or say in one line what it wants that a sandbox does not give.
+        """Run a command to its end, or return which permissions it lacks in a sandbox.
 
         Raises:
-            ToolError: it could not be started.
-            asyncio.CancelledError: interrupted; all its processes were ended.
+            ToolError: It couldn't be started.
+            asyncio.CancelledError: Interrupted. All its processes were ended.
         """
         memory = memory_budget()
         if memory < LEAST_MEMORY:
@@ -67,7 +65,7 @@ class SandboxedCommands:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def _prepare(self, command: ShellCommand, folder: Path, memory: int) -> None:
-        """Write down what it is confined to."""
+        """Write the command's permissions to a file for the guard."""
         readable, listable, _ = readable_paths(self._project)
         own = os.path.join(os.path.realpath(folder), "own")
         os.mkdir(own)
@@ -86,10 +84,10 @@ class SandboxedCommands:
 
 
 def wanted_words(refused: Sequence[str]) -> str:
-    """Return what a command wants that a sandbox does not give, for its card.
+    """Return what a command needs beyond the sandbox, worded for its card.
 
-    What the network takes (resolvers, certificates) and a list of files of the system say nothing to anybody: they
-    are "files outside the project".
+    Files that networking reads (resolver settings, certificates) and lists of system files mean little to users, so
+    they are summarized as "files outside the project".
     """
     outside = [one for one in refused if one.startswith("read /") and not one.startswith("read /proc/")]
     network = [_NETWORK] if _NETWORK in refused else []
@@ -107,7 +105,7 @@ def _listed(deeds: Sequence[str]) -> str:
 
 
 def _judged(done: FinishedCommand, report: Path) -> FinishedCommand | NotExplored:
-    """What it gave stands only where it was refused nothing: then it gives the same outside."""
+    """Return the result only if nothing was refused, because only then is it the same outside the sandbox."""
     if done.ended == "timeout":
         return done
     try:

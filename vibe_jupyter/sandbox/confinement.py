@@ -1,4 +1,4 @@
-"""Takes from a forked copy what the operating system lets a process do. Each step needs those before it."""
+"""Restrict a forked copy. The steps depend on each other and must run in this order."""
 
 import contextlib
 import os
@@ -24,10 +24,8 @@ from vibe_jupyter.sandbox.system_calls import (
 )
 
 MOST_DESCRIPTORS: Final = 4_096
-_FIRST_TO_GO: Final = "1000"
-"""When memory is short, the system ends the copy before anything else."""
-_ROOM: Final = 1 << 30
-"""Bytes that a copy may ask for beyond the memory it may have: stacks of threads take room, not memory."""
+_FIRST_TO_GO: Final = "1000"  # highest OOM score: when memory runs out, the copy is killed first
+_ROOM: Final = 1 << 30  # extra bytes of RLIMIT_DATA for thread stacks, which are reserved but hardly used
 _SIGNALS: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD),
     *(signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2),
@@ -36,39 +34,35 @@ _SIGNALS: Final = (
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a copy may read and use."""
+    """Permissions and limits of a copy."""
 
     paths: ReadablePaths
     seconds: float
-    memory: int
-    """In bytes, beside what it shares with its parent."""
-    is_secret: Callable[[str], bool]
-    """Whether an environment variable of this name holds a secret: the copy does not have it."""
-    writes: bool = False
-    """Whether it may write to files of the project, which then are its own (`overlay.py`)."""
+    memory: int  # bytes, in addition to what it shares with its parent
+    is_secret: Callable[[str], bool]  # whether an environment variable of this name holds a secret and must be removed
+    writes: bool = False  # whether it may write to files of the project, which go to an overlay (`overlay.py`)
 
 
 class Confined(NamedTuple):
-    """What a copy is left with."""
+    """State of a confined copy."""
 
     attempts: Attempts
-    overlay: ProjectOverlay | None
-    """Where it may write."""
+    overlay: ProjectOverlay | None  # writable overlay, if any
 
 
 def confine(confinement: Confinement, parent: int, report: int) -> Confined:
-    """Give up all but reading and computing. In the copy, at once after the fork.
+    """Drop all permissions except reading and computing. In the copy, right after the fork.
 
     Args:
-        confinement: what is left.
-        parent: id of the process it was forked from.
-        report: the descriptor it writes its answer to.
+        confinement: What remains allowed.
+        parent: Process id of the parent.
+        report: Descriptor that the copy writes its report to.
 
     Raises:
-        OSError: a step failed; the copy must end.
+        OSError: A step failed. The copy must exit.
     """
     held = capabilities()
-    os.setsid()  # an interrupt goes to the kernel's group
+    os.setsid()  # so that interrupts sent to the kernel's process group don't reach the copy
     signal.set_wakeup_fd(-1)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -77,7 +71,7 @@ def confine(confinement: Confinement, parent: int, report: int) -> Confined:
     rules = PathRules()
     rules.allow_reading(confinement.paths.readable, confinement.paths.listable)
     overlay = _lay_over_project(confinement, rules) if confinement.writes else None
-    die_with_parent(signal.SIGKILL)  # which a change of rights would undo
+    die_with_parent(signal.SIGKILL)  # after the overlay's user namespace: a change of credentials clears it
     if os.getppid() != parent:
         raise OSError("the kernel ended meanwhile")
     own = {report, rules.descriptor, *((overlay.original, overlay.changed) if overlay is not None else ())}
@@ -98,7 +92,7 @@ def confine(confinement: Confinement, parent: int, report: int) -> Confined:
 
 
 def _lay_over_project(confinement: Confinement, rules: PathRules) -> ProjectOverlay:
-    """The rules that are there already are for the files below it."""
+    # The existing rules apply to the files below the overlay, so the overlay needs rules of its own.
     project = confinement.paths.listable[0]
     overlay = lay_over(project, confinement.paths.hidden, min(MOST_WRITTEN, confinement.memory // 2))
     rules.allow_reading([f"/proc/self/fd/{overlay.changed}"])
@@ -107,7 +101,7 @@ def _lay_over_project(confinement: Confinement, rules: PathRules) -> ProjectOver
 
 
 def _limit_resources(confinement: Confinement, overlay: ProjectOverlay | None) -> None:
-    # Not the whole address space: of that the libraries that torch loads take gigabytes, and files that are mapped.
+    # Not RLIMIT_AS: libraries loaded by torch and mapped files take gigabytes of address space.
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     data = pages * resource.getpagesize() + confinement.memory + _ROOM
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Which files of the project a copy of the kernel changed in its overlay. Called in the copy, after its code."""
+"""List project files that a copy of the kernel changed in its overlay. Called in the copy, after its code."""
 
 import difflib
 import os
@@ -11,46 +11,37 @@ from pydantic import StringConstraints
 from vibe_jupyter.protocol.variable_effects import Count
 from vibe_jupyter.sandbox.overlay import ProjectOverlay
 
-MOST_CHANGES: Final = 200
-"""Files and folders of one copy that are listed."""
-_LARGEST_TEXT: Final = 16 << 20
-"""Bytes of a file whose lines are counted."""
-_MOST_COMPARED: Final = 2_000
-"""Lines of a file whose changed lines are counted, before and after together."""
-_LONGEST_PATH: Final = 4_096
-"""Characters, as many as Linux takes."""
+MOST_CHANGES: Final = 200  # files and folders listed per copy
+_LARGEST_TEXT: Final = 16 << 20  # bytes of a file whose lines are counted
+_MOST_COMPARED: Final = 2_000  # lines that are diffed, old and new together
+_LONGEST_PATH: Final = 4_096  # characters; PATH_MAX on Linux
 _CHUNK: Final = 1 << 16
-_BY_HABIT: Final = frozenset({"__pycache__"})
-"""Folders that Python itself writes to."""
+_BY_HABIT: Final = frozenset({"__pycache__"})  # folders that Python itself writes to
 
 Deed = Literal["write", "change", "delete", "make the folder", "link", "delete the folder"]
 
 
 class FileChange(NamedTuple):
-    """Of one file or folder."""
+    """Change of one file or folder."""
 
     deed: Deed
-    path: Annotated[str, StringConstraints(max_length=_LONGEST_PATH)]
-    """Within the project."""
-    size: Count = 0
-    """Bytes, afterwards."""
-    lines: Count | None = None
-    """Of a text, afterwards; None of other files."""
+    path: Annotated[str, StringConstraints(max_length=_LONGEST_PATH)]  # relative to the project
+    size: Count = 0  # new size in bytes
+    lines: Count | None = None  # new number of lines, or None if it isn't text
     added: Count = 0
-    removed: Count = 0
-    """Lines of a text that was changed, where they were compared."""
+    removed: Count = 0  # lines removed from a text, if it was diffed; `added` likewise
 
 
 class TooManyChanges(Exception):
-    """There are more than are listed."""
+    """There are more changes than are listed."""
 
 
 def file_changes(overlay: ProjectOverlay) -> list[FileChange]:
-    """In order of their paths; of a file that was written again with the same content nothing.
+    """Return the changes in order of path. Files rewritten with the same content are left out.
 
     Raises:
-        TooManyChanges: there are more than `MOST_CHANGES`, or the code wrote as much as it may.
-        OSError: they cannot be read; the code may have closed what they are read by.
+        TooManyChanges: There are more than `MOST_CHANGES`, or the code used up the space it may write.
+        OSError: The layers can't be read; the code may have closed their descriptors.
     """
     if overlay.is_full:
         raise TooManyChanges
@@ -63,30 +54,37 @@ def file_changes(overlay: ProjectOverlay) -> list[FileChange]:
 
 
 def _below(overlay: ProjectOverlay, folder: str) -> Iterator[FileChange]:
-    """In a folder in which something may be different."""
+    """Yield changes in a folder that may contain some."""
     now = {entry for entry in os.listdir(os.path.join(overlay.project, folder)) if entry not in _BY_HABIT}
     for name in _names(overlay.original, folder) - now - _BY_HABIT:
-        state = os.stat(os.path.join(folder, name), dir_fd=overlay.original, follow_symlinks=False)
-        yield FileChange("delete the folder" if stat.S_ISDIR(state.st_mode) else "delete", os.path.join(folder, name))
+        path = os.path.join(folder, name)
+        yield _deletion(path, os.stat(path, dir_fd=overlay.original, follow_symlinks=False))
     for name in _names(overlay.changed, folder) & now:
         path = os.path.join(folder, name)
         state = os.stat(path, dir_fd=overlay.changed, follow_symlinks=False)
         before = _state(overlay.original, path)
+        if before is not None and stat.S_IFMT(before.st_mode) != stat.S_IFMT(state.st_mode):
+            yield _deletion(path, before)  # replaced by an entry of another kind: its content is lost
+            before = None
         if stat.S_ISDIR(state.st_mode):
             inside = list(_below(overlay, path))
             yield from inside
-            if not inside and (before is None or not stat.S_ISDIR(before.st_mode)):
+            if not inside and before is None:
                 yield FileChange("make the folder", path)
         elif stat.S_ISLNK(state.st_mode):
             yield FileChange("link", path)
-        elif before is None or not stat.S_ISREG(before.st_mode):
+        elif before is None:
             yield FileChange("write", path, state.st_size, _count_lines(overlay.changed, path, state.st_size))
         elif not _is_same(overlay, path, before.st_size, state.st_size):
             yield _change(overlay, path, before.st_size, state.st_size)
 
 
+def _deletion(path: str, state: os.stat_result) -> FileChange:
+    return FileChange("delete the folder" if stat.S_ISDIR(state.st_mode) else "delete", path)
+
+
 def _names(layer: int, folder: str) -> set[str]:
-    """Empty where the layer has no such folder."""
+    """List a layer's folder; empty if the layer doesn't have it."""
     try:
         descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=layer)
     except (FileNotFoundError, NotADirectoryError):
@@ -121,7 +119,7 @@ def _is_same(overlay: ProjectOverlay, path: str, size: int, size_now: int) -> bo
 
 
 def _text(layer: int, path: str, size: int) -> str | None:
-    """None where it is no text, or too long."""
+    """Read a file as text, or return None if it isn't UTF-8 or is too long."""
     if size > _LARGEST_TEXT:
         return None
     content = b"".join(_chunks(layer, path))

@@ -1,7 +1,7 @@
-"""matplotlib's list of fonts, without which it cannot start in a copy of the kernel: it makes folders and files for it.
+"""Build matplotlib's font cache, which it can't create itself in a sandboxed copy.
 
-Where the list is not there yet, a process of its own makes it, as the first import of matplotlib in a cell would. It
-reads nothing of the project, and writes matplotlib's cache only.
+If the cache doesn't exist yet, a separate process creates it, as the first import of matplotlib in a cell would. It
+reads nothing from the project and writes only matplotlib's cache.
 """
 
 import asyncio
@@ -16,28 +16,27 @@ from typing import Final
 
 from vibe_jupyter.import_guard import python_environment
 
-SECONDS: Final = 20.0
-"""In which the list is made, or left: matplotlib looks at all fonts of the machine for it."""
+SECONDS: Final = 20.0  # time limit; matplotlib reads all fonts of the machine
 _MODULE: Final = "matplotlib.font_manager"
+# Code that may import matplotlib, including pandas' `plot`.
 _DRAWS: Final = re.compile(r"matplotlib|seaborn|pyplot|\b(?:plt|sns|pylab)\b|\.(?:plot|hist|boxplot)\b")
-"""Code that may import matplotlib; pandas does for its `plot`."""
 
 
 def matplotlib_paths() -> Iterator[str]:
-    """What matplotlib reads when it starts: its settings and its lists of fonts."""
+    """Yield the paths matplotlib reads on import: settings, styles and font caches."""
     for folder in _folders():
         yield from (os.path.join(folder, name) for name in ("matplotlibrc", "stylelib"))
         yield from _lists(folder)
 
 
 class FontList:
-    """Of this machine's user. On one event loop."""
+    """Font cache of the current user. Used on one event loop."""
 
     def __init__(self) -> None:
         self._made: asyncio.Task[None] | None = None
 
     async def ready(self, code: str) -> None:
-        """See to it that the list is there; wait for it only where the code may draw. Tried once."""
+        """Create the cache if needed, at most once. Waits for it only if the code may draw."""
         if self._made is None:
             self._made = asyncio.create_task(_make_list())
         if _DRAWS.search(code):
@@ -48,7 +47,7 @@ async def _make_list() -> None:
     if _MODULE in sys.modules or any(_lists(folder) for folder in _folders()) or not _is_installed():
         return
     try:
-        # Not from the project's folder: a module there that is called matplotlib would run unasked.
+        # Not in the project's folder: a module named matplotlib there would run unasked.
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", f"import {_MODULE}"),
             cwd=os.path.dirname(sys.executable),
@@ -57,7 +56,7 @@ async def _make_list() -> None:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
-    except OSError:  # no further process: the copy says what it lacks
+    except OSError:  # no further process can be started; the copy then reports the missing cache
         return
     try:
         async with asyncio.timeout(SECONDS):

@@ -1,4 +1,4 @@
-"""One copy of this process: forked on the main thread, waited for on an event loop, always ended."""
+"""A forked copy of this process: created on the main thread, awaited on an event loop, and always ended."""
 
 import asyncio
 import gc
@@ -16,37 +16,34 @@ from typing import Final, Literal, NamedTuple, NoReturn
 from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.confinement import Confined, Confinement, confine
 
+# Seconds without CPU use while every thread waits for a lock, after which the copy counts as deadlocked.
 STALL_SECONDS: Final = 1.5
-"""In which no thread of a copy computes and each waits for a lock: then nothing will ever come."""
-MOST_REPORTED: Final = 32 << 20
-"""Bytes of a copy's report."""
-_LOOK_SECONDS: Final = 0.25
-"""Between two looks at the memory and the threads of a copy."""
+MOST_REPORTED: Final = 32 << 20  # bytes of a copy's report
+_LOOK_SECONDS: Final = 0.25  # between two checks of a copy's memory and threads
+# First byte of a report. Written before any code runs, so that code can't forge it.
 _CONFINED, _NOT_CONFINED = b"+", b"-"
-"""First byte of a report. The copy writes it before any code runs, so that code can't forge it."""
 
-Work = Callable[[Confined], bytes]
-"""What a copy does, with what it is left with; what it returns is the report."""
+Work = Callable[[Confined], bytes]  # runs in the copy and returns the report
 Ending = Literal["done", "not confined", "time", "memory", "too much", "stalled", "died"]
 
 
 class CopyReport(NamedTuple):
-    """How a copy ended. What it says is a statement of the code that ran in it, never a proof."""
+    """Outcome of a copy. The data is a claim of the code that ran in the copy and must not be trusted."""
 
     ending: Ending
+    # Result of `Work`, or whatever the code wrote in its place. If confinement failed, the reason.
     data: bytes = b""
-    """What `Work` returned, or what the code wrote in its place; why not, where the copy could not be confined."""
     cpu_seconds: float = 0.0
 
 
 class ForkedCopy:
-    """Made on the main thread: only that thread goes on in the copy."""
+    """A forked copy. Created on the main thread, which is the only thread that exists in the copy."""
 
     def __init__(self, work: Work, confinement: Confinement) -> None:
-        """Fork; in the copy, this does not return.
+        """Fork. In the copy, this doesn't return.
 
         Raises:
-            OSError: the system makes no further process.
+            OSError: The system can't create another process.
         """
         self._seconds, self._memory = confinement.seconds, confinement.memory
         for stream in (sys.stdout, sys.stderr):
@@ -64,7 +61,7 @@ class ForkedCopy:
                 _be_the_copy(work, confinement, parent, report)
             os.set_blocking(self._report, False)
             self._process = os.pidfd_open(self._pid)
-        except BaseException:  # also an interrupt: nobody else knows of the copy
+        except BaseException:  # including interrupts: nothing else knows about the copy
             os.close(self._report)
             if self._pid > 0:
                 _end_unwatched(self._pid)
@@ -75,10 +72,10 @@ class ForkedCopy:
         self._quiet_since = self._looked_at = self._began
 
     async def report(self) -> CopyReport:
-        """Wait for its end, or end it: when its time is over, it takes too much, or waits for what never comes.
+        """Wait for the copy to end, or end it if it exceeds a limit or deadlocks.
 
         Raises:
-            asyncio.CancelledError: nobody waits any longer; it has ended.
+            asyncio.CancelledError: The caller was cancelled; the copy has been ended.
         """
         data = bytearray()
         ending: Ending | None = None
@@ -99,7 +96,7 @@ class ForkedCopy:
         return CopyReport(ending, rest, self._cpu_seconds)
 
     def end(self) -> None:
-        """Kill it and take it off the system's list. Callable from any thread, and again."""
+        """Kill and reap the copy. Thread-safe and idempotent."""
         if self._ended:
             return
         self._ended = True
@@ -107,7 +104,7 @@ class ForkedCopy:
             signal.pidfd_send_signal(self._process, signal.SIGKILL)
         os.close(self._report)
         os.close(self._process)
-        with suppress(ChildProcessError):  # the user's code waits for all its children
+        with suppress(ChildProcessError):  # the user's code reaped it
             _, _, usage = os.wait4(self._pid, 0)
             self._cpu_seconds = usage.ru_utime + usage.ru_stime
 
@@ -123,14 +120,14 @@ class ForkedCopy:
             loop.remove_reader(self._report)
 
     def _read_chunk(self) -> bytes | None:
-        """None where nothing is there yet; empty at the end."""
+        """Read available data. Returns None if there is none yet, and b"" at the end."""
         try:
             return os.read(self._report, 1 << 16)
         except BlockingIOError:
             return None
 
     def _judge(self) -> Ending | None:
-        """Why it must end now; None where it may go on."""
+        """Return why the copy must be ended now, or None."""
         now = time.monotonic()
         if now - self._began > self._seconds:
             return "time"
@@ -147,12 +144,12 @@ class ForkedCopy:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # Python 3.12 and newer: what other threads held stays held in the copy, which `STALL_SECONDS` ends.
+        # Python 3.12+ warns that locks held by other threads stay locked in the child; `STALL_SECONDS` handles that.
         warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*multi-threaded")
         drawn = random.getstate()
         pid = os.fork()
     if pid == 0:
-        random.setstate(drawn)  # Python draws a new one in a copy: what is drawn there would never come again
+        random.setstate(drawn)  # Python reseeds after a fork; the copy must draw the numbers that the kernel would draw
     return pid
 
 
@@ -164,15 +161,15 @@ def _end_unwatched(pid: int) -> None:
 
 
 def _be_the_copy(work: Work, confinement: Confinement, parent: int, report: int) -> NoReturn:
-    """In the copy. Nothing of the parent's runs at its end: no handlers, no finalisers, no flush of its buffers."""
+    """Run the work in the copy. Exits with `os._exit`, without the parent's exit handlers, finalizers and buffers."""
     try:
         try:
             confined = confine(confinement, parent, report)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the copy must not go on
+        except BaseException as error:  # noqa: BLE001 - whatever went wrong, the copy must not continue
             _write_all(report, _NOT_CONFINED + f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
             os._exit(1)
         _write_all(report, _CONFINED)
-        gc.disable()  # it would run finalisers of the parent's objects, and write on every page
+        gc.disable()  # it would run finalizers of the parent's objects and dirty every shared page
         _write_all(report, work(confined))
     finally:
         os._exit(0)
@@ -185,7 +182,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _own_memory(pid: int) -> int:
-    """Bytes that it does not share with its parent."""
+    """Return the bytes not shared with the parent."""
     with suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:")) * 1024
@@ -200,7 +197,7 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def _waits_for_locks(pid: int) -> bool:
-    """Whether each of its threads does."""
+    """Return whether every thread waits for a lock."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
         calls = [

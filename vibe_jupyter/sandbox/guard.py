@@ -1,6 +1,6 @@
-"""The process between the kernel and a confined command: forks, confines, hears and ends it with all it started.
+"""Process between the kernel and a confined command: forks, confines, watches and ends the command.
 
-A program of its own, since nothing of the kernel's memory may be in a command's ancestors. Imports little.
+A separate program, so that a command's ancestors hold nothing of the kernel's memory. Imports little.
 """
 
 import contextlib
@@ -27,20 +27,18 @@ from vibe_jupyter.sandbox.system_calls import (
 )
 from vibe_jupyter.tools.supervisor import DONE, FAILED, TERM_GRACE, Supervisor
 
-TERMS, REPORT = "terms.json", "report.json"
-"""Files in the folder that it is given: what it reads, and what it says at its end."""
-_SCOPED_SINCE: Final = 6
-"""The version of Landlock that judges signals."""
+TERMS, REPORT = "terms.json", "report.json"  # files in the given folder: input and result
+_SCOPED_SINCE: Final = 6  # Landlock version that restricts signals
 _WRITABLE: Final = ("/dev/null", "/dev/zero", "/dev/full")
 _FIRST_TO_GO: Final = "1000"
 
 
 def main() -> NoReturn:
-    """Run the command whose terms lie in the folder that the kernel names. Arguments: see `tools/supervisor.py`."""
+    """Run the command described in the folder named by the request. Arguments: see `tools/supervisor.py`."""
     supervisor = Supervisor(*map(int, sys.argv[-3:]))
     try:
         argv, _ = supervisor.request()
-    except EOFError:  # the command was given up before it began
+    except EOFError:  # the command was cancelled before it began
         os._exit(0)
     folder = Path(os.fsdecode(argv[0]))
     terms = CommandTerms(**json.loads((folder / TERMS).read_text(encoding="utf-8")))
@@ -81,7 +79,7 @@ def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoRe
             (resource.RLIMIT_DATA, terms.memory),
         ):
             limit_resource(limit, value)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and a command would inherit
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and the command would inherit that
             signal.signal(number, signal.SIG_DFL)
         gain_no_privileges()
         drop_capabilities(capabilities())
@@ -90,7 +88,7 @@ def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoRe
         socket.send_fds(far, [b"+"], [listener])
         os.close(listener)
         os.execve(terms.argv[0], terms.argv, terms.environment)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the command must not begin
+    except BaseException as error:  # noqa: BLE001 - whatever went wrong, the command must not start
         with contextlib.suppress(OSError):
             far.send(f"-{type(error).__name__}: {error}".encode("utf-8", "replace"))
     finally:

@@ -1,4 +1,4 @@
-"""What the copy has from its parent, made its own: descriptors, shared memory, pools of threads. Called in the copy."""
+"""Make inherited resources private: descriptors, shared memory and thread pools. Called in the copy."""
 
 import contextlib
 import ctypes
@@ -24,29 +24,27 @@ _SET_THREADS: Final = (
 
 
 class Mapping(NamedTuple):
-    """A stretch of memory, as the kernel lists it."""
+    """A memory mapping, as listed in /proc/self/maps."""
 
     start: int
     end: int
-    rights: str
-    """Such as ``rw-s``."""
+    rights: str  # such as ``rw-s``
     offset: int
-    path: str
-    """Empty for memory without a name."""
+    path: str  # "" for anonymous memory
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Size in bytes."""
         return self.end - self.start
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file that can be opened under its name."""
+        """True if the mapping is backed by a file that still exists under its name."""
         return self.path.startswith("/") and _DELETED not in self.path
 
 
 def mappings() -> Iterator[Mapping]:
-    """All of this process."""
+    """Yield this process's mappings."""
     for line in Path(_MAPS).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         fields = line.split(None, 5)
         start, _, end = fields[0].partition("-")
@@ -55,24 +53,24 @@ def mappings() -> Iterator[Mapping]:
 
 
 def shared_mappings() -> list[Mapping]:
-    """Those in which this process and others see the same."""
+    """Return the mappings that this process shares with others."""
     return [one for one in mappings() if one.rights[3] == "s"]
 
 
 def make_descriptors_private(keep: Collection[int], overlay: ProjectOverlay | None = None) -> None:
-    """Reopen files and folders for reading, with an offset of their own; put ``/dev/null`` in the place of all else.
+    """Reopen files and folders read-only with their own offset, and replace all other descriptors by ``/dev/null``.
 
-    None is closed: an object that still holds the number would close somebody else's.
+    Nothing is closed, since an object that still has the number might later close an unrelated file.
 
     Args:
-        keep: those that stay as they are.
-        overlay: in which files that were open for writing are open for it again.
+        keep: Descriptors to leave alone.
+        overlay: Overlay in which files open for writing are reopened for writing.
     """
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for descriptor in sorted(map(int, os.listdir("/proc/self/fd"))):
         if descriptor in keep or descriptor == null:
             continue
-        with contextlib.suppress(OSError):  # the one by which they were listed
+        with contextlib.suppress(OSError):  # the descriptor that was used for listing
             _replace_descriptor(descriptor, null, overlay)
 
 
@@ -93,10 +91,10 @@ def _replace_descriptor(descriptor: int, null: int, overlay: ProjectOverlay | No
 
 
 def make_mappings_private() -> None:
-    """Put private memory with the same content in the place of all that is shared.
+    """Replace shared memory by private memory with the same content.
 
     Raises:
-        OSError: one could not be replaced.
+        OSError: A mapping couldn't be replaced.
     """
     for one in shared_mappings():
         descriptor = -1
@@ -115,7 +113,7 @@ def make_mappings_private() -> None:
 
 
 def use_one_thread() -> None:
-    """Have libraries compute on this thread: those of their pools are not in the copy, and would be waited for."""
+    """Make libraries compute on this thread. Their pool threads don't exist after a fork and would be waited for."""
     for path in {one.path for one in mappings() if _COMPUTING.search(one.path)}:
         library = ctypes.CDLL(path)
         _start_no_pool(library)
@@ -123,12 +121,12 @@ def use_one_thread() -> None:
             if hasattr(library, name):
                 getattr(library, name)(1)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.putenv(name, "1")  # for libraries that are loaded later; the code sees the environment as it is
+        os.putenv(name, "1")  # for libraries loaded later; putenv, so that `os.environ` stays unchanged for the code
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def _start_no_pool(library: ctypes.CDLL) -> None:
-    """To set OpenBLAS's number of threads starts its pool again, and each of its idle threads computes for some 30 ms
-    before it sleeps."""
-    with contextlib.suppress(ValueError):  # another library
+    # Setting OpenBLAS's number of threads restarts its pool, and each idle thread spins for some 30 ms before it
+    # sleeps. So its counter is set to 1 first.
+    with contextlib.suppress(ValueError):  # a different library
         ctypes.c_int.in_dll(library, "blas_num_threads").value = 1

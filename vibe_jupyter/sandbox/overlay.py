@@ -1,8 +1,8 @@
-"""The project as a copy of the kernel may write to it: what it writes is on no disk, and gone with the copy.
+"""Overlay on the project for a copy that may write: changes are in memory only and vanish with the copy.
 
-In a mount namespace of its own, which begins as the kernel's and where everything else is read-only, an overlay lies
-over the project's folder (docs.kernel.org/filesystems/overlayfs.html). Its layers are, from above: what the copy
-changes, in memory; stand-ins for what it may not read; the project as it is.
+The copy gets a mount namespace in which everything is read-only except an overlay on the project's folder
+(docs.kernel.org/filesystems/overlayfs.html). Its layers, from the top: the copy's changes on a tmpfs, placeholders for
+files it may not read, and the project itself.
 """
 
 import errno
@@ -17,14 +17,10 @@ from typing import Any, Final, NamedTuple
 from vibe_jupyter.sandbox.landlock import landlock_version, lies_in
 from vibe_jupyter.sandbox.system_calls import capabilities, system_call
 
-MOST_WRITTEN: Final = 128 << 20
-"""Bytes that a copy may write, all files together; less where it may have less memory."""
-MOST_FILES: Final = 10_000
-"""Files and folders that a copy may make or change, stand-ins included."""
-_JUDGES_CUTTING: Final = 3
-"""The version of Landlock from which on it judges that, too."""
-_MOUNTS_ANYWHERE: Final = 1 << 21
-"""CAP_SYS_ADMIN."""
+MOST_WRITTEN: Final = 128 << 20  # bytes per copy, all files together; less if its memory limit is lower
+MOST_FILES: Final = 10_000  # files and folders a copy may create or change, including placeholders
+_JUDGES_CUTTING: Final = 3  # first Landlock ABI version that checks truncation
+_MOUNTS_ANYWHERE: Final = 1 << 21  # CAP_SYS_ADMIN
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _NO_SET_ID, _NO_DEVICES = 2, 4
 _RECURSIVE, _PRIVATE = 0x4000, 1 << 18
@@ -34,29 +30,26 @@ _CHANGED, _WORK, _HIDDEN = "changed", "work", "hidden"
 
 
 class ProjectOverlay(NamedTuple):
-    """Descriptors of its layers, in the copy."""
+    """Descriptors of the overlay's layers, in the copy."""
 
     project: str
     hidden: tuple[str, ...]
-    original: int
-    """The project as it is."""
-    changed: int
-    """What is different, in folders as they stand in the project."""
-    room: int
-    """Bytes that may be written."""
+    original: int  # the unchanged project
+    changed: int  # changed entries, in the project's folder structure
+    room: int  # bytes that may be written
 
-    def takes(self, path: str) -> bool:
-        """Whether something may be written at a path. Links in it are followed."""
-        real = os.path.realpath(path)
+    def takes(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bool:
+        """Return whether a path is writable, after resolving symbolic links."""
+        real = os.path.realpath(os.fsdecode(path))
         return real == os.devnull or (lies_in(real, self.project) and not self.hides(real))
 
-    def hides(self, path: str) -> bool:
-        """Whether what is there may not be read, being protected. Links in the path are followed."""
-        real = os.path.realpath(path)
+    def hides(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bool:
+        """Return whether a path is protected and may not be read, after resolving symbolic links."""
+        real = os.path.realpath(os.fsdecode(path))
         return any(lies_in(real, one) for one in self.hidden)
 
     def covers(self, descriptor: int) -> bool:
-        """Whether a file that was opened before lies in the project still, and is not protected."""
+        """Return whether an open file is still in the project under its name and isn't protected."""
         path = os.readlink(f"/proc/self/fd/{descriptor}")
         if not lies_in(path, self.project) or self.hides(path):
             return False
@@ -67,21 +60,21 @@ class ProjectOverlay(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether hardly anything more could be written."""
+        """True if less than an eighth of the space or inodes is left."""
         room = os.fstatvfs(self.changed)
         return room.f_bavail * room.f_bsize < self.room // 8 or room.f_ffree < MOST_FILES // 8
 
 
 def lay_over(project: str, hidden: Sequence[str], room: int = MOST_WRITTEN) -> ProjectOverlay:
-    """Put the overlay in the project's place. In a process of one thread, which stays in its namespaces.
+    """Mount the overlay over the project. Requires a single-threaded process, which stays in the new namespaces.
 
     Args:
-        project: its folder, without links in its path.
-        hidden: what of it may not be read.
-        room: bytes that may be written.
+        project: The project's folder, without symbolic links in its path.
+        hidden: Paths in it that may not be read.
+        room: Bytes that may be written.
 
     Raises:
-        OSError: this machine, or this project, does not allow it; the process is to end.
+        OSError: Not possible on this machine or for this project. The process must exit.
     """
     if landlock_version() < _JUDGES_CUTTING:
         raise OSError("this Linux does not judge the cutting of files")
@@ -95,7 +88,8 @@ def lay_over(project: str, hidden: Sequence[str], room: int = MOST_WRITTEN) -> P
     layers = _make_layers(project, original, room)
     attribute = f"{'trusted' if trusted else 'user'}.overlay.opaque"
     _StandIns(project, original, layers[_HIDDEN], attribute).make(hidden)
-    paths = {name: f"/proc/self/fd/{layer}" for name, layer in layers.items()}  # no sign in them parts options
+    # These paths contain no characters that separate mount options.
+    paths = {name: f"/proc/self/fd/{layer}" for name, layer in layers.items()}
     options = f"lowerdir={paths[_HIDDEN]}:/proc/self/fd/{original},upperdir={paths[_CHANGED]},workdir={paths[_WORK]}"
     options += "" if trusted else ",userxattr"
     system_call(
@@ -108,8 +102,11 @@ def lay_over(project: str, hidden: Sequence[str], room: int = MOST_WRITTEN) -> P
 
 
 def leave_rights_and_times(overlay: ProjectOverlay) -> None:
-    """Have Python say that it changed the time of a file in the overlay, or its rights to what they are, as code does
-    that copies a file: no wall would tell other files from these (`seccomp.WRITING`). In the copy only."""
+    """Patch `os.chmod` and `os.utime` to succeed without effect in the overlay, as code that copies files expects.
+
+    Only for times, and for modes that don't change. The real calls are blocked, because seccomp can't restrict them
+    to files in the overlay (see `seccomp.WRITING`). In the copy only.
+    """
     change_rights, change_times = os.chmod, os.utime
 
     def chmod(path: Any, mode: int, **more: Any) -> None:
@@ -125,19 +122,19 @@ def leave_rights_and_times(overlay: ProjectOverlay) -> None:
     def utime(path: Any, *times: Any, **more: Any) -> None:
         if isinstance(path, int) or not overlay.takes(path):
             change_times(path, *times, **more)
-        elif not os.path.exists(path):  # as `Path.touch` asks before it makes the file
+        elif not os.path.exists(path):  # `Path.touch` relies on this error to create the file
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     os.chmod, os.utime = chmod, utime  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _is_outermost() -> bool:
-    """Whether the user namespace is the machine's own, whose root alone may use all attributes of files."""
+    """Return whether this is the initial user namespace, the only one where root may set trusted attributes."""
     return Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]
 
 
 def _look_for_mounts(project: str) -> None:
-    """An overlay shows nothing of what is mounted below it."""
+    """Raise OSError if something is mounted inside the project, since an overlay would hide it."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         place = line.split()[4].encode("utf-8", "surrogateescape").decode("unicode_escape").encode("latin-1")
         path = os.fsdecode(place)
@@ -146,7 +143,10 @@ def _look_for_mounts(project: str) -> None:
 
 
 def _make_namespaces(*, alone: bool) -> None:
-    """Of mounts, and of users where mounts are not `alone` allowed: whoever it belongs to is the same user in it."""
+    """Create a mount namespace, and a user namespace too unless `alone` (mounting is allowed without one).
+
+    The user keeps their id in it.
+    """
     user, group = os.geteuid(), os.getegid()
     if alone:
         system_call("unshare", _NEW_MOUNTS)
@@ -160,7 +160,7 @@ def _make_namespaces(*, alone: bool) -> None:
 
 
 def _make_layers(project: str, original: int, room: int) -> dict[str, int]:
-    """In memory that is mounted where the overlay will lie over it, out of everybody's sight."""
+    """Create the layers on a tmpfs, mounted where the overlay will cover it, so that no path leads there."""
     size = f"size={room},nr_inodes={MOST_FILES},mode=700"
     system_call("mount", b"tmpfs", os.fsencode(project), b"tmpfs", _NO_SET_ID | _NO_DEVICES, size.encode("ascii"))
     layers: dict[str, int] = {}
@@ -172,7 +172,7 @@ def _make_layers(project: str, original: int, room: int) -> dict[str, int]:
 
 
 class _StandIns:
-    """Of the same names, that nobody may read."""
+    """Unreadable placeholders with the names of hidden files and folders."""
 
     def __init__(self, project: str, original: int, layer: int, attribute: str) -> None:
         self._project = project
@@ -182,12 +182,12 @@ class _StandIns:
         self._folders: dict[str, os.stat_result] = {}
 
     def make(self, hidden: Sequence[str]) -> None:
-        """One for each."""
+        """Create a placeholder for each hidden path."""
         for path in hidden:
             name = os.path.relpath(path, self._project)
             try:
                 state = os.stat(name, dir_fd=self._original, follow_symlinks=False)
-            except FileNotFoundError:  # since they were looked for
+            except FileNotFoundError:  # deleted since the project was scanned
                 continue
             self._make_parents(os.path.dirname(name))
             self._make(f"{self._layer}/{name}", state)
@@ -213,11 +213,11 @@ class _StandIns:
 
 
 def _look_like(path: str, state: os.stat_result) -> None:
-    """What the user may do there is to be the same."""
+    """Copy owner, mode and times, so that the user's permissions stay the same."""
     try:
         os.chown(path, state.st_uid, state.st_gid)
     except OSError:
-        if state.st_uid != os.geteuid():  # the group may not be in the namespace
+        if state.st_uid != os.geteuid():  # the group may not be mapped in the namespace
             raise
     os.chmod(path, stat.S_IMODE(state.st_mode))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""What the copy may read: the system, Python, the project without its protected files, and modules from elsewhere."""
+"""Paths the copy may read: the system, Python, the project without protected files, and importable modules."""
 
 import importlib.machinery
 import os
@@ -12,12 +12,10 @@ from vibe_jupyter.files.protected import is_secret_name
 from vibe_jupyter.sandbox.font_list import matplotlib_paths
 from vibe_jupyter.sandbox.landlock import lies_in
 
-MOST_ENTRIES: Final = 20_000
-"""Files and folders of a project that are looked through for protected ones, each time."""
-MOST_IMPORTABLE: Final = 5_000
-"""Files and folders of a library that lies elsewhere. Of a larger one nothing is readable."""
+MOST_ENTRIES: Final = 20_000  # project entries scanned for protected files, on each call
+MOST_IMPORTABLE: Final = 5_000  # entries of a library outside; nothing of a larger one is readable
+# Folders that analyses don't read, or that are covered as part of Python.
 _LEFT_OUT: Final = frozenset({".git", "node_modules", ".venv", "venv"})
-"""Folders that no analysis reads, or that are read as part of Python."""
 _SYSTEM: Final = (
     *("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share", "/usr/local/lib", "/usr/local/share", "/lib", "/lib64"),
     *("/etc/ld.so.cache", "/etc/fonts", "/etc/localtime", "/etc/timezone", "/etc/mime.types"),
@@ -33,24 +31,22 @@ _PACKAGES: Final = ("site-packages", "dist-packages")
 
 
 class ProjectNotReadable(Exception):
-    """It cannot be read without its protected files; says why."""
+    """The project can't be read without its protected files. The message gives the reason."""
 
 
 class ReadablePaths(NamedTuple):
-    """For `restrict_paths`."""
+    """Paths to pass to `restrict_paths`."""
 
     readable: tuple[str, ...]
-    listable: tuple[str, ...]
-    """The project first."""
-    hidden: tuple[str, ...] = ()
-    """What lies in the project and may not be read: protected files, pipes, folders as a whole."""
+    listable: tuple[str, ...]  # starts with the project
+    hidden: tuple[str, ...] = ()  # unreadable paths in the project: protected files, pipes, and whole folders
 
 
 def readable_paths(project: Path) -> ReadablePaths:
-    """Look through a project.
+    """Scan a project and return what a copy may read.
 
     Raises:
-        ProjectNotReadable: there is too much to look through, or it lies in what is read as a whole.
+        ProjectNotReadable: The project is too large, or inside a folder that is readable as a whole.
     """
     root = os.path.realpath(project)
     around = (*_SYSTEM, *_python_paths())
@@ -61,14 +57,16 @@ def readable_paths(project: Path) -> ReadablePaths:
     libraries = [folder for folder in _import_folders() if not any(lies_in(folder, one) for one in (*around, root))]
     modules = {folder: _modules_below(folder, (*around, root)) for folder in libraries}
     readable = (*around, *([root] if whole else parts), *(file for files in modules.values() for file in files))
-    return ReadablePaths(readable, (root, *(folder for folder in libraries if modules[folder])), tuple(walk.hidden))
+    # An import lists each of them. One may hold only a package that is readable anyway, such as a checkout of ours.
+    listable = (one for one in libraries if modules[one] or one in map(os.path.dirname, around))
+    return ReadablePaths(readable, (root, *listable), tuple(walk.hidden))
 
 
 def program_folders(path: str) -> tuple[str, ...]:
-    """Where programs lie that a command may start.
+    """Return the folders of programs that a command may start.
 
     Args:
-        path: the folders in which the shell looks for them; one counts only where its name says what it is for.
+        path: The PATH variable. Only absolute folders named bin or sbin count.
     """
     named = (entry for entry in path.split(os.pathsep) if os.path.basename(entry.rstrip("/")) in ("bin", "sbin"))
     own = (os.path.join(prefix, "bin") for prefix in sorted(_prefixes()))
@@ -76,7 +74,7 @@ def program_folders(path: str) -> tuple[str, ...]:
 
 
 def _prefixes() -> set[str]:
-    """Where Pythons are installed."""
+    """Return the prefixes of this Python and of its base installation."""
     return set(map(os.path.realpath, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)))
 
 
@@ -89,19 +87,22 @@ def _python_paths() -> Iterator[str]:
 
 
 def _import_folders() -> list[str]:
-    """Where modules are looked for, with those of packages that are installed to be edited; not in all of a home."""
-    finders = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
-    mapped = (path for finder in finders for path in getattr(finder, "MAPPING", {}).values())  # as setuptools has them
+    """Return the folders on the import path, including editable installs, except those that contain the home folder."""
+    # `copy` is atomic: other threads may import meanwhile.
+    finders = [module for name, module in sys.modules.copy().items() if name.startswith("__editable__")]
+    # In the format of setuptools.
+    mapped = (path for finder in finders for path in getattr(finder, "MAPPING", {}).values())
     folders = {os.path.realpath(entry) for entry in (*sys.path, *mapped) if os.path.isdir(entry)}
     home = os.path.realpath(os.path.expanduser("~"))
     return sorted(folder for folder in folders if not lies_in(home, folder))
 
 
 def _modules_below(folder: str, known: Collection[str]) -> list[str]:
-    """The modules of a library, and those of its packages. Its data are as those of any folder outside of the project.
+    """Return the module files of a library and its packages. Its data files are treated like any outside the project.
 
     Args:
-        known: folders that are looked through elsewhere.
+        folder: The library's folder.
+        known: Folders that are scanned separately.
     """
     files: list[str] = []
     seen = 0
@@ -125,20 +126,24 @@ def _is_package(name: str, path: str) -> bool:
 
 
 class _Walk:
-    """Landlock allows whole folders and takes nothing out of them again: so a folder is allowed as a whole where
-    nothing in it is protected, else in parts."""
+    """Scan that finds the largest folders without protected files.
+
+    Landlock rules allow whole folders and can't exclude anything again, so a folder with protected files must be
+    allowed in parts.
+    """
 
     def __init__(self, around: Collection[str]) -> None:
-        """
+        """Create a scan.
+
         Args:
-            around: what is readable anyway, some of it perhaps in the project, as a virtual environment is.
+            around: Paths that are readable anyway. Some may be inside the project, such as a virtual environment.
         """
         self._left = MOST_ENTRIES
         self._around = around
         self.hidden: list[str] = []
 
     def below(self, folder: str) -> tuple[list[str], bool]:
-        """The parts that may be read, and whether they are all."""
+        """Return the readable parts of a folder, and whether that is all of it."""
         parts: list[str] = []
         whole = True
         for entry in self._entries(folder):
@@ -151,7 +156,7 @@ class _Walk:
                 whole = whole and all_of_it
             elif entry.is_file(follow_symlinks=False):
                 parts.append(entry.path)
-            elif not entry.is_symlink():  # where one leads is judged by itself; a pipe would be emptied
+            elif not entry.is_symlink():  # a link's target is checked by itself; reading a pipe would drain it
                 whole = False
                 self.hidden.append(entry.path)
         return parts, whole and folder not in self.hidden
@@ -159,7 +164,7 @@ class _Walk:
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         try:
             entries = list(os.scandir(folder))
-        except OSError:  # nobody reads it, or it is gone
+        except OSError:  # unreadable, or deleted meanwhile
             self.hidden.append(folder)
             return []
         self._left -= len(entries)
@@ -168,7 +173,7 @@ class _Walk:
         return entries
 
     def _hide(self, entry: os.DirEntry[str]) -> None:
-        """All of it, but for what is readable anyway, and what lies beside that."""
+        """Hide an entry, except for parts that are readable anyway and unprotected ones next to them."""
         if not any(lies_in(path, entry.path) for path in self._around):
             self.hidden += [entry.path] if not entry.is_symlink() else []
         elif entry.path not in self._around:

@@ -1,6 +1,6 @@
-"""Which system calls a confined process may make: those listed, some only with harmless arguments, no other.
+"""System calls that a confined process may make: an allowlist, with conditions on arguments for some.
 
-The program is one of the kernel's packet filters: rows of (operation, jump if true, jump if false, value).
+A filter is a classic BPF program: rows of (operation, jump if true, jump if false, value).
 """
 
 import ctypes
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from vibe_jupyter.sandbox.call_numbers import Processor, this_processor
 from vibe_jupyter.sandbox.system_calls import system_call
 
+# Calls that neither write nor reach another process, whatever their arguments.
 HARMLESS: Final = frozenset(
     (
         *("read", "write", "close", "stat", "fstat", "lstat", "poll", "lseek", "mmap", "mprotect", "munmap", "brk"),
@@ -35,9 +36,10 @@ HARMLESS: Final = frozenset(
         *("futex_waitv", "futex_wake", "futex_wait", "futex_requeue"),
     )
 )
-"""Those that neither write nor reach another process, whatever their arguments."""
 
 
+# Calls that change files where Landlock checks the path, or that use a descriptor for which it did. Landlock doesn't
+# check changes of modes, owners, times and attributes, so those calls aren't included.
 WRITING: Final = frozenset(
     (
         *("pwrite64", "pwritev", "pwritev2", "truncate", "ftruncate", "fallocate", "copy_file_range", "sendfile"),
@@ -45,12 +47,10 @@ WRITING: Final = frozenset(
         *("link", "symlink", "symlinkat", "msync"),
     )
 )
-"""Those that change files where Landlock judges the path, or that go by a descriptor for which it judged one. It judges
-no changes of rights, owners, times and attributes: they are not among them."""
 
 
 class Condition(NamedTuple):
-    """One of these values must stand in a 32-bit word of the arguments, of which the bits of the mask count."""
+    """Condition on a 32-bit word of the arguments: after masking, it must equal one of the values."""
 
     word: int
     mask: int
@@ -61,20 +61,17 @@ _WHOLE: Final = 0xFFFFFFFF
 _WRITE_FLAGS: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _NAMESPACES: Final = 0x7E030000
 _CLONE_THREAD: Final = 0x00010000
+# TCGETS, FIONREAD, TIOCGWINSZ, FIONCLEX, FIOCLEX, FIONBIO.
 _TERMINAL_QUESTIONS: Final = (0x5401, 0x541B, 0x5413, 0x5450, 0x5451, 0x5421)
-"""TCGETS, FIONREAD, TIOCGWINSZ, FIONCLEX, FIOCLEX, FIONBIO."""
+# Commands of fcntl(2) to duplicate, read and set flags, and query locks. Not to set owners or leases.
 _FILE_CONTROL: Final = (0, 1, 2, 3, 4, 5, 36, 1030)
-"""Duplicates, flags, questions about locks; no owner of a descriptor, no lease."""
-FILE_LOCKS: Final = (6, 7, 37, 38)
-"""Commands of fcntl(2): F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW."""
+FILE_LOCKS: Final = (6, 7, 37, 38)  # commands of fcntl(2): F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
+# Locks would block other programs. On an inherited descriptor, flock(2) would even change the parent's lock.
 _LOCKING: Final = {"fcntl": Condition(2, _WHOLE, FILE_LOCKS), "flock": None}
-"""A lock would hold up other programs, and where
-a descriptor was inherited, flock(2) would change the lock of the process that it was inherited from."""
+# PR_GET_DUMPABLE, SET_NAME, GET_NAME, CAPBSET_READ, GET_SECUREBITS, SET_VMA.
 _OWN_CONTROL: Final = (3, 15, 16, 23, 27, 0x53564D41)
-"""PR_GET_DUMPABLE, SET_NAME, GET_NAME, CAPBSET_READ, GET_SECUREBITS, SET_VMA."""
 
-ASK: Final = 0x7FC00000
-"""The verdict that has whoever listens decide."""
+ASK: Final = 0x7FC00000  # SECCOMP_RET_USER_NOTIF: the listener decides
 _ALLOW: Final = 0x7FFF0000
 _FAIL: Final = 0x00050000
 _KILL: Final = 0x80000000
@@ -82,25 +79,25 @@ _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _NUMBER_AT: Final = 0
 _MACHINE_AT: Final = 4
 _ARGUMENTS_AT: Final = 16
+# Bit in the numbers of x86-64's x32 calls. No processor has regular numbers this high.
 _X32_BIT: Final = 0x40000000
-"""Stands in the numbers of a third kind of calls that x86-64 has; no other processor has numbers so high."""
 _SET_MODE_FILTER: Final = 1
 _NEW_LISTENER: Final = 8
 _Row = tuple[int, int, int, int]
 
 
 def conditional_calls(own_pid: int) -> dict[str, tuple[Condition, ...]]:
-    """System calls that a copy may make where all of these hold."""
+    """Return the calls that a copy may make if all conditions hold."""
     return {
         "open": (Condition(2, _WRITE_FLAGS, (0,)),),
         "openat": (Condition(4, _WRITE_FLAGS, (0,)),),
         "clone": (Condition(0, _NAMESPACES, (_CLONE_THREAD,)),),
         "ioctl": (Condition(2, _WHOLE, _TERMINAL_QUESTIONS),),
         "fcntl": (Condition(2, _WHOLE, _FILE_CONTROL),),
-        "socketpair": (Condition(0, _WHOLE, (1,)), Condition(2, 0xF, (1,))),  # of streams
+        "socketpair": (Condition(0, _WHOLE, (1,)), Condition(2, 0xF, (1,))),  # stream sockets
         "sendto": (Condition(8, _WHOLE, (0,)), Condition(9, _WHOLE, (0,))),  # no address
         "prctl": (Condition(0, _WHOLE, _OWN_CONTROL),),
-        "prlimit64": (  # reads its own
+        "prlimit64": (  # read its own limits only
             *(Condition(0, _WHOLE, (0, own_pid)), Condition(4, _WHOLE, (0,)), Condition(5, _WHOLE, (0,))),
         ),
         "tgkill": (Condition(0, _WHOLE, (own_pid,)),),
@@ -108,55 +105,51 @@ def conditional_calls(own_pid: int) -> dict[str, tuple[Condition, ...]]:
     }
 
 
+# Seccomp can't inspect arguments passed in memory; the C library falls back to the older calls.
 ABSENT: Final = frozenset({"clone3", "openat2"})
-"""No filter sees their arguments: the C library then uses the older ones."""
 
 
 class CallRules(NamedTuple):
-    """For `install_filter`, by the names of calls; those that a processor does not have are left out."""
+    """Rules for `install_filter`, by call name. Names that the processor doesn't have are skipped."""
 
     allowed: frozenset[str]
-    absent: frozenset[str]
-    """As if this Linux did not have them."""
-    conditional: Mapping[str, tuple[Condition, ...]]
-    """Allowed where all of these hold."""
-    unfit: int
-    """The verdict on one whose conditions do not hold."""
-    others: int
-    """The verdict on all that are not listed."""
+    absent: frozenset[str]  # reported as missing (ENOSYS)
+    conditional: Mapping[str, tuple[Condition, ...]]  # allowed if all conditions hold
+    unfit: int  # verdict if they don't
+    others: int  # verdict on unlisted calls
+    # Return success without effect if the condition holds; checked before the other rules.
     pretended: Mapping[str, Condition | None] = {}
-    """Calls that return success without effect where the condition holds. Judged before the others."""
 
 
 def copy_rules(own_pid: int) -> CallRules:
-    """Those of a copy of the kernel."""
+    """Return the rules of a read-only copy of the kernel."""
     unfit, others = _FAIL | errno.EACCES, _FAIL | errno.EPERM
     return CallRules(HARMLESS, ABSENT, conditional_calls(own_pid), unfit, others, _LOCKING)
 
 
 def writing_copy_rules(own_pid: int) -> CallRules:
-    """Those of a copy that has files of its own."""
+    """Return the rules of a copy with an overlay."""
     plain = copy_rules(own_pid)
     conditional = {name: held for name, held in plain.conditional.items() if name not in WRITING}
     conditional |= {
-        "renameat2": (Condition(8, _WHOLE, (0, 1, 2)),),  # leaves nothing special behind
-        "linkat": (Condition(8, _WHOLE, (0, 0x400)),),  # of what has a name
+        "renameat2": (Condition(8, _WHOLE, (0, 1, 2)),),  # no whiteouts (RENAME_WHITEOUT)
+        "linkat": (Condition(8, _WHOLE, (0, 0x400)),),  # named files only (no AT_EMPTY_PATH)
     }
     return plain._replace(allowed=plain.allowed | WRITING, conditional=conditional)
 
 
 def install_filter(rules: CallRules, *, listen: bool = False) -> int:
-    """Hold this thread, and those it starts, to the rules from now on.
+    """Apply the rules to this thread and those it starts.
 
     Args:
-        rules: which calls are allowed.
-        listen: whether somebody decides on calls whose verdict is `ASK`.
+        rules: The allowed calls.
+        listen: Whether a listener decides on calls whose verdict is `ASK`.
 
     Returns:
-        The descriptor at which they are heard; 0 where nobody listens.
+        The notification descriptor, or 0 without a listener.
 
     Raises:
-        OSError: the kernel refused the filter.
+        OSError: The kernel rejected the filter.
     """
     rows = b"".join(struct.pack("HBBI", *row) for row in filter_rows(rules, this_processor()))
     held = ctypes.create_string_buffer(rows)
@@ -166,7 +159,7 @@ def install_filter(rules: CallRules, *, listen: bool = False) -> int:
 
 
 def filter_rows(rules: CallRules, processor: Processor) -> list[_Row]:
-    """The program."""
+    """Compile the rules to BPF."""
     rows = [
         *((_LOAD, 0, 0, _MACHINE_AT), (_EQUAL, 1, 0, processor.audit_number), (_RETURN, 0, 0, _KILL)),
         *((_LOAD, 0, 0, _NUMBER_AT), (_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)),
@@ -189,7 +182,7 @@ def _answer(number: int, verdict: int) -> Iterator[_Row]:
 
 
 def _pretended_answer(number: int, condition: Condition | None) -> Iterator[_Row]:
-    """Fail with the error 0, which is success to the caller. Unless the condition holds, the rows below decide."""
+    """Fail with errno 0, which the caller sees as success. If the condition doesn't hold, the rows below decide."""
     body: list[_Row] = []
     if condition is not None:
         word, mask, values = condition

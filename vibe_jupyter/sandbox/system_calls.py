@@ -1,4 +1,4 @@
-"""The system calls for which Python has no function, and limits of this process."""
+"""System calls that Python doesn't wrap, and resource limits of this process."""
 
 import ctypes
 import os
@@ -11,13 +11,13 @@ from vibe_jupyter.sandbox.call_numbers import this_processor
 _SET_PDEATHSIG: Final = 1
 _SET_NO_NEW_PRIVS: Final = 38
 _CAPABILITY_VERSION: Final = 0x20080522
+# CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: files readable thanks to them must stay readable in the copy.
 _READING_CAPABILITIES: Final = 0b110
-"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: whoever may read a file because of them reads it in the copy too."""
 
 
 @cache
 def c_library() -> ctypes.CDLL:
-    """The one this process runs with."""
+    """Return the C library of this process."""
     library = ctypes.CDLL(None, use_errno=True)
     library.syscall.restype = ctypes.c_long
     library.mmap.restype = ctypes.c_void_p
@@ -26,10 +26,10 @@ def c_library() -> ctypes.CDLL:
 
 
 def system_call(name: str, *arguments: object) -> int:
-    """What it returns.
+    """Make a system call and return its result.
 
     Raises:
-        OSError: it failed.
+        OSError: The call failed.
     """
     value = c_library().syscall(ctypes.c_long(this_processor().numbers[name]), *arguments)
     if value < 0:
@@ -38,27 +38,27 @@ def system_call(name: str, *arguments: object) -> int:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Have this process get a signal when the thread that forked it ends."""
+    """Send a signal to this process when the thread that forked it ends."""
     _control_process(_SET_PDEATHSIG, signal_number)
 
 
 def gain_no_privileges() -> None:
-    """No program that this process becomes has more rights than it: what Landlock and seccomp ask for."""
+    """Set no_new_privs, which Landlock and unprivileged seccomp require."""
     _control_process(_SET_NO_NEW_PRIVS, 1)
 
 
 def capabilities() -> int:
-    """Those of root's rights that this process may use, a bit for each of the first 32."""
+    """Return the effective capabilities, as a bit mask of the first 32."""
     head, present = struct.pack("II", _CAPABILITY_VERSION, 0), ctypes.create_string_buffer(24)
     system_call("capget", ctypes.create_string_buffer(head), present)
     return struct.unpack_from("II", present.raw)[1]
 
 
 def drop_capabilities(held: int) -> None:
-    """Keep of root's rights those to read.
+    """Drop all capabilities except those for reading.
 
     Args:
-        held: the `capabilities` that it began with; in a user namespace of its own everybody has all.
+        held: The initial `capabilities`. In a new user namespace, every process has all.
     """
     kept = held & _READING_CAPABILITIES
     head = struct.pack("II", _CAPABILITY_VERSION, 0)
@@ -67,11 +67,11 @@ def drop_capabilities(held: int) -> None:
 
 
 def limit_resource(number: int, most: int) -> None:
-    """Let this process take no more of a resource than this; where less was allowed before, that stays.
+    """Limit this process's use of a resource, without raising an existing hard limit.
 
     Args:
-        number: one of `resource.RLIMIT_…`.
-        most: in the unit of that resource.
+        number: One of `resource.RLIMIT_…`.
+        most: The limit, in the unit of that resource.
     """
     import resource  # noqa: PLC0415 - Windows does not have it
 
@@ -81,10 +81,10 @@ def limit_resource(number: int, most: int) -> None:
 
 
 def map_private(start: int, size: int, protection: int, descriptor: int, offset: int) -> None:
-    """Put a private mapping in the place of what is mapped there; of fresh memory where `descriptor` is -1.
+    """Replace what is mapped at `start` by a private mapping, of fresh memory if `descriptor` is -1.
 
     Raises:
-        OSError: it could not be put there.
+        OSError: The mapping failed.
     """
     private, fixed, anonymous = 0x02, 0x10, 0x20
     flags = private | fixed | (anonymous if descriptor < 0 else 0)
