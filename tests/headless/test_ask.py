@@ -19,11 +19,12 @@ import pytest
 from tests.app.conftest import CONFIG
 from tests.app.test_safe_agents import REVIEWER
 from tests.headless.schema_changes import breaking_changes
+from tests.headless.test_run import write
 from tests.kernel.fork_server import program_command
 from tests.patience import patient
 from tests.tiers import further
 from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
-from vibe_jupyter.testing import ScriptedModel, answer, call, say
+from vibe_jupyter.testing import Call, ScriptedModel, Strictness, answer, call, say
 
 SPEC = {"name": "python3", "display_name": "Python 3"}
 WAIT = patient(60.0)
@@ -246,6 +247,7 @@ def test_the_published_schema_only_ever_grows(schema: dict[str, Any]):
     [
         pytest.param(("--max-turns", "2", "--max-price", "0"), 4, 2, id="turns"),
         further(("--max-price", "0.0001"), 5, 1, id="price"),
+        further(("--max-tokens", "1", "--max-price", "0"), 6, 1, id="tokens"),
     ],
 )
 def test_a_limit_ends_the_run_and_the_exit_code_says_which(
@@ -276,6 +278,48 @@ def test_limits_of_the_settings_have_exit_codes_of_their_own(
     )
 
     assert (done.returncode, len(model.requests)) == (code, 7 - code), done.stderr
+
+
+WAITS_AGAIN = """
+import os, time
+if os.path.exists('once'):
+    open('begun', 'w').close()
+    time.sleep(600)
+open('once', 'w').close()
+"""
+
+
+@pytest.mark.requirement("programmatic.limits.running-tool", "programmatic.limits.flags")
+@pytest.mark.parametrize(
+    ("command", "made"),
+    [
+        ("ask", call("bash", command="touch begun; sleep 600; touch over")),
+        ("ask", call("run_code", code="import time; open('begun', 'w').close(); time.sleep(600)", keep=True)),
+        ("run", call("run_code", code="open('begun', 'w').close()\nwhile True: pass", keep=True)),
+        further("run", call("bash", command="touch begun; sleep 600; touch over")),
+        further("ask", call("run_code", code="!touch begun; sleep 600", keep=True)),
+        further("run", call("run_cells", cells=["#1"])),
+    ],
+)
+def test_the_time_limit_ends_the_tool_that_runs(
+    environment: dict[str, str], model: ScriptedModel, command: str, made: Call
+):
+    notebook = Path(environment["VIBE_HOME"], "work.ipynb")
+    begun = notebook.with_name("begun")
+    cells = [nbformat.v4.new_code_cell(WAITS_AGAIN)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": SPEC}), notebook)
+    where = () if command == "ask" else (str(notebook),)
+    for seconds in (2, 4, 8, 16):  # a busy machine takes longer to begin with the tool
+        model.will_reply(made)
+        asked = len(model.requests)
+        given = ("-p", "go", "--yes", made.name, "--max-price=0", f"--max-seconds={seconds}")
+        done = run(environment, command, *where, *given)
+        assert (done.returncode, len(model.requests) - asked) == (7, 1), done.stderr
+        assert f"the limit of one run is {seconds} s" in done.stdout + done.stderr
+        if begun.exists():
+            break
+    assert begun.exists()
+    assert not notebook.with_name("over").exists()
 
 
 FREE = ("--max-price", "0")
@@ -437,3 +481,60 @@ def test_an_answer_cannot_steer_a_terminal_and_a_pipe_gets_it_as_it_is(
     assert run(environment, "ask", "go").stdout == f"{answer}\n"
     listed = json.loads(run(environment, "sessions", "--json").stdout.splitlines()[0])
     assert shown in in_terminal(environment, "sessions", "--show", listed["id"])
+
+
+@pytest.mark.requirement("headless.run.said")
+def test_ctrl_c_before_the_command_is_there_ends_without_a_traceback(environment: dict[str, str]) -> None:
+    code = (
+        "import sys\n"
+        "from vibe_jupyter.cli import main\n"
+        "class Ctrl:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'vibe_jupyter.cli.ask':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Ctrl())\n"
+        "sys.exit(main(['ask', 'go']))\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.requirement("headless.run.said")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_where_stdout_has_no_room_a_sentence_says_so(environment: dict[str, str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*program_command(), "permission", "bash", "ls"],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=WAIT,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "vibe-jupyter: The output could not be written: No space left on device.\n"
+
+
+@pytest.mark.requirement("headless.run.said")
+def test_no_cell_of_a_notebook_steers_the_terminal_of_run(environment: dict[str, str], tmp_path: Path) -> None:
+    path = write(tmp_path / "n.ipynb", "x = 1 # safe \x1b[1A\x07")
+    assert "[1/1] x = 1 # safe ⟨U+001B⟩[1A⟨U+0007⟩" in in_terminal(environment, "run", str(path))
+
+
+@pytest.mark.requirement("echoes.returned", "echoes.resumed", "testing.strict.thoughts")
+@pytest.mark.parametrize("strictness", ["gemini-signatures", further("deepseek-thoughts")])
+def test_thoughts_and_signatures_go_back_within_a_run_and_after_it_was_continued(
+    environment: dict[str, str], strictness: Strictness
+):
+    six, seven = call("run_code", code="6"), call("run_code", code="7")
+    with ScriptedModel([six, seven, "13", seven, "20"], strictness=strictness) as model:
+        config = Path(environment["VIBE_HOME"]) / "config.toml"
+        config.write_text(CONFIG.format(url=model.url), encoding="utf-8")
+
+        first = run(environment, "ask", "-p", "six and seven?", "--yes", "run_code")
+        again = run(environment, "ask", "--continue", "-p", "and seven?", "--yes", "run_code")
+
+        assert (first.stdout, again.stdout) == ("13\n", "20\n"), first.stderr + again.stderr
+        assert len(model.requests) == 5  # none was refused

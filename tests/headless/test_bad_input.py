@@ -48,6 +48,11 @@ def refused(done: "subprocess.CompletedProcess[str]") -> str:
         (b'{"a": 1}', "is JSON, but not a notebook", ""),
         (b'{"nbformat": 4, "nbformat_minor": 5}', "has no list of cells", "repair it"),
         (b'{"nbformat": 4, "nbformat_minor": 5, "cells": [{}], "metadata": {}}', "not a valid notebook", "save it"),
+        (
+            b'{"nbformat": 4, "nbformat_minor": 5, "cells": [{"cell_type": "code", "outputs": [{"text": "x"}]}]}',
+            "an output of cell 1 is no object with an output_type",
+            "Clear the outputs",
+        ),
         (b'{"nbformat": 5, "nbformat_minor": 0, "cells": []}', "is in nbformat 5", "Install a newer one"),
     ],
 )

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.headless.test_run import echo_kernel
 from tests.kernel.fork_server import program_command
 from tests.patience import patient
+from tests.tiers import further
 from vibe_jupyter.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -132,3 +134,20 @@ def test_a_kernel_that_does_not_start_is_said(environment: dict[str, str], name:
     assert done.returncode == 1
     assert "Without a kernel nothing runs." in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_kernel_of_another_language_is_said_to_be_none_of_python(environment: dict[str, str], tmp_path: Path) -> None:
+    done = doctor(environment | echo_kernel(tmp_path / "echo"), "--kernel", "echo")
+    assert "!!  The kernel did not answer as Python does. Is it a Python kernel?" in done.stdout
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("text", ["{", further("[]")])
+def test_a_page_configuration_that_is_broken_is_named(environment: dict[str, str], text: str) -> None:
+    path = Path(environment["JUPYTER_CONFIG_DIR"], "labconfig", "page_config.json")
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    done = doctor(environment)
+    assert str(path) in done.stdout
+    assert "      Correct the file, or remove it." in done.stdout
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -1,5 +1,6 @@
 """A notebook file is replaced whole, or left as it is."""
 
+import codecs
 import errno
 import json
 import os
@@ -100,6 +101,7 @@ def test_a_folder_is_no_place_to_write(path: Path) -> None:
         ("x = '''\n%vibe hello'''", "x = '''\n%vibe hello'''"),
         ("%%vibes\nhello", "%%vibes\nhello"),
         ("x = '%%vibe'", "x = '%%vibe'"),
+        ("\n \n%%vibe\nhello", "\n \n%%vibe --yes=run_code,edit_cell\nhello"),
     ],
 )
 def test_what_the_command_line_allows_is_sent_with_a_prompt_only(source: str, sent: str) -> None:
@@ -145,3 +147,22 @@ def test_a_file_keeps_its_indentation_its_escapes_and_the_order_of_its_keys(
     kept = [line for line in before.splitlines() if line.strip() not in "}]"]
     written = path.read_text("utf-8").splitlines()
     assert len(kept) == 1 or all(line in written for line in kept)
+
+
+@pytest.mark.requirement("headless.file.style")
+def test_a_file_of_windows_keeps_the_ends_of_its_lines(path: Path) -> None:
+    before = path.read_bytes().replace(b"\n", b"\r\n")
+    path.write_bytes(before)
+    file = NotebookFile(path)
+    file.save(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.requirement("headless.odd-notebooks")
+def test_a_byte_order_mark_is_removed_and_said_to_be(path: Path) -> None:
+    before = path.read_bytes()
+    path.write_bytes(codecs.BOM_UTF8 + before)
+    file = NotebookFile(path)
+    file.save(path)
+    assert path.read_bytes() == before
+    assert file.repairs == ["removed the byte order mark, with which Jupyter does not open a notebook"]

@@ -104,11 +104,24 @@ def test_a_new_answer_comes_where_prompt_options_or_output_are_others_or_there_w
     assert "<script>" not in notebook.read_text("utf-8")
 
 
-def test_where_two_notebooks_have_the_prompt_and_one_has_no_answer_the_model_is_asked(
+def test_of_several_cells_with_one_prompt_an_answer_is_shown_that_all_of_them_have(
     environment: dict[str, str], model: ScriptedModel, notebook: Path
 ) -> None:
-    write(notebook, LOAD, "%%vibe\nCount.")
-    model.will_reply(say("one"), say("another"))
+    write(notebook, LOAD, *(f"%%vibe\nCount {number}." for number in (0, 1, 2, 2, 3, 4)))
+    model.will_reply(*map(say, ("zero", "one", "two", "another two", "three", "four")))
     execute("vibe-jupyter run", environment, notebook)
-    other = write(notebook.with_name("b.ipynb"), LOAD, "%%vibe\nCount.")
-    assert "another" in plain(*execute("vibe-jupyter run", environment, other))
+
+    changed = nbformat.read(notebook, as_version=4)
+    same, without = (nbformat.from_dict({**cell, "id": f"{cell.id}-again"}) for cell in changed.cells[1:3])
+    without.outputs = []
+    copied = nbformat.from_dict(changed.cells[-1])
+    copied.outputs = []
+    changed.cells += [same, without]
+    nbformat.write(changed, notebook)
+    write(notebook.with_name("b.ipynb"), LOAD, "%%vibe\nCount 3.", copied)  # the copy of a cell has its id
+    model.will_reply(*map(say, ("1 again", "2 again", "2 once more", "3 again", "1 once more")))
+    shown = [plain(outputs) for outputs in execute("nbconvert", environment, notebook)]  # names no cell
+
+    told = [words.partition("\n")[0] for words in shown]
+    assert told == ["zero", "1 again", "2 again", "2 once more", "3 again", "four", "zero", "1 once more"]
+    assert [SAID in words for words in shown] == [True, False, False, False, False, True, True, False]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.headless.test_run import environment, model, run, texts, work, write
 from tests.tiers import further
-from vibe_jupyter.testing import ScriptedModel, call
+from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, say
 
 __all__ = ["environment", "model", "work"]
 
@@ -70,15 +70,40 @@ def test_deaths_of_one_run_share_its_limit_of_turns(
 
 @pytest.mark.matrix
 @pytest.mark.requirement("programmatic.kernel-death.continues")
-@pytest.mark.parametrize(("limit", "requests"), [("0.0001", 1), ("100", 2)])
-def test_what_a_run_cost_before_its_kernel_died_counts_against_its_limit(
-    environment: dict[str, str], work: Path, model: ScriptedModel, limit: str, requests: int
+@pytest.mark.parametrize(
+    ("limit", "counted", "requests"),
+    [
+        ("--max-price=0.0001", None, 1),
+        ("--max-price=100", None, 2),
+        ("--max-tokens=1", None, 1),
+        ("--max-tokens=1000000", None, 2),
+        ("--max-tokens=1", Tokens(0, 0), 1),
+        ("--max-price=0.0001", Tokens(0, 0), 1),
+        ("--max-tokens=1000000", Tokens(0, 0), 2),
+        ("--max-seconds=600", None, 2),
+    ],
+)
+def test_what_a_run_used_before_its_kernel_died_counts_against_its_limits(
+    environment: dict[str, str], work: Path, model: ScriptedModel, limit: str, counted: Tokens | None, requests: int
 ) -> None:
     config = Path(environment["VIBE_HOME"]) / "config.toml"
     config.write_text(f"{config.read_text()}input_price = 1.0\noutput_price = 1.0\n")
-    model.will_reply(call("run_code", code=KILL), "Went on.")
-    path = write(work / "n.ipynb", LOAD, f"%%vibe --max-price={limit}\nwork on it")
+    model.will_reply(answer(calls=[call("run_code", code=KILL)], usage=counted), "Went on.")
+    path = write(work / "n.ipynb", LOAD, f"%%vibe {limit}\nwork on it")
     assert run(environment, path, "--yes", "run_code").returncode == (3 if requests == 1 else 0)
+    assert len(model.requests) == requests
+
+
+@pytest.mark.matrix
+@pytest.mark.requirement("programmatic.kernel-death.continues")
+@pytest.mark.parametrize(("limit", "requests"), [("--max-tokens=50000", 2), ("--max-tokens=500000", 3)])
+def test_what_sub_agents_used_before_the_kernel_died_counts_too(
+    environment: dict[str, str], work: Path, model: ScriptedModel, limit: str, requests: int
+) -> None:
+    calls = [call("task", agent="explore", task="look"), call("run_code", code=KILL)]
+    model.will_reply(answer(calls=calls), say("Found.", usage=Tokens(100_000, 1)), "Went on.")
+    path = write(work / "n.ipynb", LOAD, f"%%vibe {limit}\nwork on it")
+    assert run(environment, path, "--yes", "run_code,task").returncode == (3 if requests == 2 else 0)
     assert len(model.requests) == requests
 
 

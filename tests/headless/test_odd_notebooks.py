@@ -133,6 +133,63 @@ def test_what_the_agent_wrote_and_nobody_allowed_to_run_is_not_run_to_find_out(
     assert not (work / "ran").exists()
 
 
+@pytest.mark.requirement("headless.odd-notebooks")
+def test_a_cell_that_publishes_what_the_format_forbids_ends_no_run(environment: dict[str, str], work: Path) -> None:
+    publish = (
+        "from IPython.display import publish_display_data\n"
+        "publish_display_data({'text/plain': 'a'}, metadata={'vibe': 3})\n"
+        "publish_display_data({'text/plain': 'b', 'application/x-own': {'a': 1}, 'text/html': 5})"
+    )
+    path = write(work / "n.ipynb", publish, "6 * 7")
+    done = run(environment, path)
+    assert done.returncode == 0, done.stderr
+    assert texts(path) == ["ab", "42"]
+    data = json.loads(path.read_text("utf-8"))["cells"][0]["outputs"][1]["data"]
+    assert (data["application/x-own"], data["text/html"]) == ({"a": 1}, 5)
+
+
+def executed(source: str, text: str) -> nbformat.NotebookNode:
+    """A cell as a notebook keeps it that ran before."""
+    output = nbformat.v4.new_output("stream", text=text)
+    return nbformat.v4.new_code_cell(source, execution_count=5, outputs=[output])
+
+
+@pytest.mark.requirement("headless.run.repairs")
+def test_cells_after_the_failure_run_although_the_file_has_outputs_of_an_earlier_session(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    path = write(work / "n.ipynb", executed("totl = 6", ""), executed("print(total)", "5\n"), executed("1 / 0", "1\n"))
+    model.will_reply(call("read_notebook"), call("edit_cell", cell="[2]", source="print(totl)", run=True), "Fixed.")
+    done = run(environment, path, "-p", "fix it", "--yes", "edit_cell,run_cells,run_code")
+    assert texts(path)[:3] == ["", "6\n", "ZeroDivisionError"]
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+@pytest.mark.requirement("headless.run.repairs")
+def test_a_notebook_that_the_agent_breaks_ends_with_the_code_of_a_failed_cell(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    path = write(work / "n.ipynb", "total = 6", "print(total)")
+    model.will_reply(call("read_notebook"), call("edit_cell", cell="[2]", source="1 / 0", run=True), "Better.")
+    done = run(environment, path, "-p", "make it better", "--yes", "edit_cell,run_cells,run_code")
+    assert texts(path)[1] == "ZeroDivisionError"
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+@pytest.mark.requirement("headless.run.repairs")
+def test_a_cell_below_the_failure_that_loads_us_and_one_with_a_prompt_still_do(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    path = write(work / "n.ipynb", "print(totl)", "%load_ext vibe_jupyter", "\n%%vibe\nand now?")
+    fix = call("edit_cell", cell="#1", source="print(7)", run=True)
+    model.will_reply(call("read_notebook"), fix, "Fixed.", "It runs.")
+    done = run(environment, path, "-p", "-", "--yes", "edit_cell,run_cells,run_code", given="fix it\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "fix it" in str(model.requests[0].messages[-1])
+    assert "and now?" in str(model.requests[-1].messages[-1])
+    assert texts(path)[0] == "7\n"
+
+
 @pytest.mark.requirement("headless.run.repairs")
 def test_stop_on_error_asks_the_agent_nothing(environment: dict[str, str], work: Path, model: ScriptedModel) -> None:
     path = write(work / "n.ipynb", "1 / 0", "print('after')")
@@ -163,7 +220,7 @@ def test_the_agent_is_told_of_tags_and_runs_a_skipped_cell_by_name_alone(
     first, ranged, named = model.requests
     assert "(tags: slow, skip-execution) open('ran', 'a').close()" in str(first.messages[-1])
     assert re.match(r"#2 \w+ \[\d+\] ok in", ranged.tool_results[-1])
-    assert "Skipped, as the tag skip-execution says: #1 " in ranged.tool_results[-1]
+    assert "Skipped because of the tag skip-execution: #1 " in ranged.tool_results[-1]
     assert "Skipped" not in named.tool_results[-1]
     assert (work / "ran").exists()
 

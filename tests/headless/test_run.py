@@ -1,9 +1,11 @@
 """`vibe-jupyter run`, as a user or a script uses it."""
 
+import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +24,20 @@ from vibe_jupyter.testing import ScriptedModel, call, say, status
 
 WAIT = patient(60.0)
 """Seconds a whole notebook may take."""
+
+ECHO = """
+from ipykernel.kernelbase import Kernel
+
+class Echo(Kernel):
+    implementation = implementation_version = banner = "echo"
+    language_info = {"name": "echo", "mimetype": "text/plain", "file_extension": ".txt"}
+
+    def do_execute(self, code, silent, *_, **__):
+        if not silent:
+            self.send_response(self.iopub_socket, "stream", {"name": "stdout", "text": code.upper()})
+        return {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
+"""
+"""A kernel that evaluates nothing."""
 
 
 @pytest.fixture
@@ -53,9 +69,23 @@ def write(path: Path, *cells: str | nbformat.NotebookNode, more: dict[str, objec
     return path
 
 
-def run(environment: dict[str, str], *arguments: object) -> "subprocess.CompletedProcess[str]":
+def run(environment: dict[str, str], *arguments: object, given: str = "") -> "subprocess.CompletedProcess[str]":
     command = [*program_command(), "run", *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False, input=given
+    )
+
+
+def echo_kernel(folder: Path) -> dict[str, str]:
+    """Variables with which a kernel named "echo" is installed, which is none of Python."""
+    place = folder / "kernels" / "echo"
+    place.mkdir(parents=True)
+    (folder / "echo.py").write_text(ECHO, encoding="utf-8")
+    kernel_class = "--IPKernelApp.kernel_class=echo.Echo"
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", kernel_class]
+    spec = {"argv": argv, "display_name": "Echo", "language": "echo"}
+    (place / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    return {"JUPYTER_PATH": str(folder), "PYTHONPATH": str(folder)}
 
 
 def texts(path: Path) -> list[str]:
@@ -84,7 +114,7 @@ def test_the_cells_run_in_their_order_and_the_file_is_saved(environment: dict[st
     assert [cell.get("execution_count") for cell in notebook.cells] == [None, 1, 2, 3, None]
     assert path.stat().st_mode & 0o777 == 0o640
     assert [entry.name for entry in work.iterdir()] == ["n.ipynb"]
-    assert "[2/4]" in done.stdout
+    assert "[3/3]" in done.stdout
     assert f"Saved as {path}." in done.stdout
 
 
@@ -118,6 +148,16 @@ def test_a_failing_cell_ends_the_run_and_everything_up_to_it_is_saved(environmen
     assert "ZeroDivisionError: division by zero" in done.stderr
     assert texts(result) == ["one\n", "ZeroDivisionError", ""]
     assert path.read_bytes() == before
+
+
+def test_a_cell_that_shows_an_error_and_ends_well_runs_once_also_with_a_prompt(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    (work / "bad.py").write_text("open('ran.txt', 'a').write('x')\n1 / 0\n", encoding="utf-8")
+    model.will_reply("Seen.")
+    done = run(environment, write(work / "n.ipynb", "%run bad.py"), "-p", "look")
+    assert done.returncode == 0, done.stderr
+    assert (work / "ran.txt").read_text(encoding="utf-8") == "x"
 
 
 def test_a_cell_that_is_meant_to_fail_does_not_end_the_run(environment: dict[str, str], work: Path) -> None:
@@ -338,6 +378,55 @@ def test_wrong_usage_is_said(environment: dict[str, str], work: Path) -> None:
     done = run(environment, path, "--kernel", "cobol")
     assert done.returncode == 2
     assert "jupyter kernelspec list" in done.stderr
+    assert run(environment, path, "-p", " \n").stderr.startswith("vibe-jupyter: The prompt is empty. Pass one: ")
+
+
+@pytest.mark.requirement("headless.kernel.broken")
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ('{"argv": ["/gone/bin/python", "-m", "ipykernel_launcher"], "display_name": "b"}', "/gone/bin/python"),
+        further('{"argv":', "Expecting value"),
+        further("[]", ""),
+        further('{"argv": 5}', "argv"),
+    ],
+)
+def test_a_kernel_whose_installation_is_broken_is_said_in_a_line(
+    environment: dict[str, str], work: Path, spec: str, why: str
+) -> None:
+    folder = work / "kernels" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(spec, encoding="utf-8")
+    path = write(work / "n.ipynb", "x = 1")
+    before = path.read_bytes()
+    done = run({**environment, "JUPYTER_PATH": str(work), "TMPDIR": str(work)}, path, "--kernel", "broken")
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(r"vibe-jupyter: The kernel 'broken' cannot be started: .* --kernel\.\n", done.stderr)
+    assert why in done.stderr
+    assert path.read_bytes() == before
+    assert list(work.glob("vibe-kernel-*")) == []
+
+
+@pytest.mark.requirement("headless.kernel.other-language")
+def test_a_prompt_in_a_kernel_of_another_language_is_refused_before_any_cell_runs(
+    environment: dict[str, str], work: Path, tmp_path: Path
+) -> None:
+    there = {**environment, **echo_kernel(tmp_path / "echo")}
+    path = write(work / "n.ipynb", "hello")
+    done = run(there, path, "--kernel", "echo", "-p", "look")
+    assert (done.returncode, texts(path)) == (2, [""]), done.stderr
+    assert "did not evaluate a line of Python, which %%vibe cells need" in done.stderr
+    assert run(there, path, "--kernel", "echo").returncode == 0
+    assert texts(path) == ["HELLO"]
+
+
+@pytest.mark.requirement("headless.run.said")
+def test_what_is_saved_is_there_and_what_is_not_is_not_said_to_be(environment: dict[str, str], work: Path) -> None:
+    path = write(work / "n.ipynb", nbformat.v4.new_markdown_cell("# Title"))
+    assert run(environment, path).stdout == f"Nothing was run. {path} is as it was.\n"
+    made = work / "made.ipynb"
+    assert run(environment, path, "--save-as", made).stdout == f"Saved as {made}.\n"
+    assert nbformat.read(made, as_version=4).cells[0].source == "# Title"
 
 
 @pytest.mark.requirement("programmatic.notebook.run", "notebook.run_cell.counts")

@@ -18,6 +18,7 @@ from tests.app.test_sessions import Machine
 from tests.kernel.fork_server import program_command
 from tests.patience import patient
 from tests.tiers import further
+from vibe_jupyter.cli.exit_codes import TURN_LIMIT
 from vibe_jupyter.testing import ScriptedModel, answer, call, status
 
 WAIT = patient(60.0)
@@ -254,6 +255,14 @@ def test_a_cut_answer_is_said_and_ends_with_3(shell: Shell, finish: str, said: s
             assert finish in {one["message"].get("stop_reason") for one in added if one["type"] == "message_added"}
 
 
+@pytest.mark.requirement("programmatic.ask.cut")
+def test_a_run_that_a_limit_ends_after_a_cut_answer_exits_with_the_code_of_the_limit(shell: Shell) -> None:
+    shell.model.will_reply(answer("The first half", calls=[call("grep", pattern="x")], finish="length"))
+    done = shell.run("ask", "tell", "--max-turns", "1")
+    assert done.returncode == TURN_LIMIT, done.stderr
+    assert "it reached the model's output limit" in done.stderr
+
+
 @pytest.mark.requirement("programmatic.ask.advice")
 @pytest.mark.parametrize(
     ("refused", "step"),
@@ -361,6 +370,14 @@ def test_the_questions_of_setup_lead_to_a_model_that_answers(shell: Shell) -> No
     assert "%vibe" not in written
     done = shell.run("ask", "hello")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.requirement("programmatic.cli.setup")
+def test_setup_that_is_ended_does_not_exit_as_if_it_had_a_model(shell: Shell) -> None:
+    before = (shell.home / "config.toml").read_bytes()
+    code, written = shell.type("setup", answers={"1-10: ": "\x04"})
+    assert (code, "Stopped. Nothing was changed." in written) == (130, True), written
+    assert (shell.home / "config.toml").read_bytes() == before
 
 
 def test_help_names_each_door(shell: Shell) -> None:

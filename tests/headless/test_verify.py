@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
+import pytest
 
 from tests.headless.test_run import WAIT, write
 from tests.kernel.fork_server import program_command
@@ -61,6 +62,31 @@ def test_a_notebook_that_shows_the_same_ends_with_0_in_the_folder_that_is_named(
     assert [json.loads(line)["kind"] for line in done.stdout.splitlines()] == ["same"]
 
 
+@pytest.mark.requirement("headless.verify.said")
+def test_the_last_line_counts_what_ran_and_what_did_not(tmp_path: Path) -> None:
+    fails = showing("raise ValueError('\\x1b[31mred\\x00')", "")
+    path = write(tmp_path / "report.ipynb", showing("print(1)", "1\n"), "2", "%%vibe\nwhat is it?", fails)
+    done = verify(path, "--junit", tmp_path / "report.xml")
+    last = done.stdout.splitlines()[-1].split(": ")[1]
+    assert last == "1 the same, 1 failed, 1 not compared (no earlier run), 1 not run."
+    failures = ElementTree.parse(tmp_path / "report.xml").getroot().findall("*/failure")
+    assert [one.get("message") for one in failures] == ["ValueError: �[31mred�"]
+    empty = verify(write(tmp_path / "empty.ipynb", "%%vibe\nwhat is it?"))
+    assert empty.stdout.splitlines()[-1].startswith("0 cells ran in a fresh kernel, ")
+    assert empty.stdout.endswith(": 1 not run.\n")
+
+
+def test_a_cell_that_may_raise_may_not_take_too_long(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "report.ipynb",
+        showing("1 / 0", "", "raises-exception"),
+        showing("while True: pass", "", "raises-exception"),
+    )
+    done = verify(path, "--json", "--timeout", "1")
+    assert done.returncode == 1, done.stderr
+    assert [json.loads(line)["kind"] for line in done.stdout.splitlines()] == ["differs", "error"]
+
+
 def test_a_folder_that_is_not_there_is_a_wrong_usage(tmp_path: Path) -> None:
     path = write(tmp_path / "report.ipynb", showing("1", ""))
     done = verify(path, "--folder", tmp_path / "gone")
@@ -70,7 +96,9 @@ def test_a_folder_that_is_not_there_is_a_wrong_usage(tmp_path: Path) -> None:
 
 def test_where_the_result_cannot_be_written_no_cell_runs(tmp_path: Path) -> None:
     path = write(tmp_path / "report.ipynb", showing("open('ran', 'w').close()", ""))
-    done = verify(path, "--junit", tmp_path / "gone" / "report.xml")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "report.xml cannot be written" in done.stderr
+    (tmp_path / "folder").mkdir()
+    for place in ("gone/report.xml", "folder"):
+        done = verify(path, "--junit", tmp_path / place)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{place} cannot be written" in done.stderr
     assert not (tmp_path / "ran").exists()

@@ -1,6 +1,7 @@
-"""`vibe-jupyter`: run or verify a notebook, ask, say what would be allowed or is missing, serve outside agents."""
+"""The `vibe-jupyter` command: run and verify notebooks, send single prompts, check a setup, serve clients."""
 
 import argparse
+import errno
 import importlib
 import io
 import os
@@ -17,13 +18,14 @@ from vibe_jupyter.version import __version__
 
 __all__ = ["main"]
 
-STDOUT: Final = 1
-"""Its descriptor."""
+STDOUT: Final = 1  # file descriptor
+# Help texts; each command's arguments are defined in the module of its name.
 COMMANDS = {
     "run": "run a notebook's cells, its prompts included",
     "verify": "run a notebook in a fresh kernel and say which cells show something else; nothing is saved",
     "ask": "one prompt without a notebook: the answer, or all that happened as JSON",
     "setup": "connect a model: provider, key, and a test",
+    "model": "check a model: does it stream, call tools, use results, and count; with the setting that fixes it",
     "trust": "show what a folder brings (settings, tools, prompts), and ask whether it is used",
     "sessions": "list the saved conversations",
     "doctor": "check what JupyterLab and the kernel need, and say what to do",
@@ -33,17 +35,17 @@ COMMANDS = {
     "mcp": "the agent's MCP servers (list, accept, add, …); without a word, for an external client to start: the tools "
     "of the served notebook",
 }
-"""What each does. Its arguments are in the module of its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command line. Returns the exit code."""
     defer_address_grammar()
     _open_missing_streams()
     _hear_children()
     stdout: object = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
-        # A character that the terminal's encoding does not have, or half of one, ends no run.
+        # Without this, a lone surrogate or a character that the terminal's encoding lacks would raise in the middle of
+        # a run.
         cast("io.TextIOWrapper", stdout).reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
@@ -51,35 +53,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"vibe-jupyter: No working folder: {error.strerror}. Change to one that exists.", file=sys.stderr)
         return USAGE
-    chosen = _argument_parser(words).parse_args(words)
+    chosen = argparse.Namespace()
     try:
+        _argument_parser(words).parse_args(words, chosen)
         return chosen.command(chosen)
     except VibeError as error:
-        print(f"vibe-jupyter: {in_shell(str(error), getattr(chosen, 'folder', None))}", file=sys.stderr)
+        from vibe_jupyter.ui.text import readable_text
+
+        words = in_shell(str(error), getattr(chosen, "folder", None))
+        print(f"vibe-jupyter: {readable_text(words) if sys.stderr.isatty() else words}", file=sys.stderr)
         return USAGE if isinstance(error, ConfigError) else CELL_FAILED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # else Python complains of it once more as it ends
+        _discard_stdout()
+        return CELL_FAILED
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        _discard_stdout()
+        print(f"vibe-jupyter: The output could not be written: {error.strerror}.", file=sys.stderr)
         return CELL_FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
+def _discard_stdout() -> None:
+    """Discard what is left to write. Otherwise the interpreter reports the failure again when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+
+
 def _open_missing_streams() -> None:
-    """A scheduler may start a program without them; the next file that was opened would stand in for one."""
+    """Open standard streams that are closed, as under some schedulers.
+
+    Otherwise the next opened file would take the descriptor of one and receive its output.
+    """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free: this one
+            # `open` returns the lowest free descriptor, which is this stream's.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _hear_children() -> None:
-    """Undo that SIGCHLD is ignored, as a program inherits it: nobody would learn how those that it starts end."""
+    """Restore SIGCHLD if it is ignored.
+
+    A process inherits that from its parent, and then can't get exit codes of children.
+    """
     if hasattr(signal, "SIGCHLD") and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _argument_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """The whole command line; a command's module, which reads its arguments, is imported only when it was given."""
+    """Build the parser. Only the module of the given command is imported, to add its arguments."""
     parser = argparse.ArgumentParser(
         prog="vibe-jupyter",
         description="An AI agent that lives in your notebook.",

@@ -1,4 +1,4 @@
-"""`vibe-jupyter ask`: one prompt without a notebook, for a shell or a script."""
+"""`vibe-jupyter ask`: a single prompt without a notebook, for a shell or a script."""
 
 import argparse
 import os
@@ -10,12 +10,11 @@ from typing import Final, TextIO
 from vibe_jupyter.app.sessions import saved_id
 from vibe_jupyter.cli.ends import interrupt_when_asked_to_end
 from vibe_jupyter.cli.exit_codes import AGENT_FAILED, DONE, EXIT_CODES, INTERRUPTED, exit_code
-from vibe_jupyter.cli.run_options import add_run_options
+from vibe_jupyter.cli.run_options import add_run_options, chosen_options, read_prompt
 from vibe_jupyter.cli.shell_app import add_folder_option, enter_folder, open_app
-from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.headless.program import OUTPUTS, ProgramFrontEnd, RunWriter
 from vibe_jupyter.kernel.interrupts import Presses
-from vibe_jupyter.options import Options, parse_price
+from vibe_jupyter.options import Options
 from vibe_jupyter.shell_advice import in_shell
 
 _STDIN: Final = 0
@@ -24,7 +23,7 @@ _STDERR: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter ask``."""
+    """Add the arguments of `vibe-jupyter ask`."""
     parser.epilog = EXIT_CODES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     prompt = parser.add_mutually_exclusive_group()
@@ -50,14 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _ask_chosen(chosen: argparse.Namespace) -> int:
     interrupt_when_asked_to_end()
-    options = Options(
-        model=chosen.model,
-        agent=chosen.agent,
-        max_turns=chosen.max_turns,
-        max_price=parse_price(chosen.max_price),
-        allowed=frozenset(one for one in chosen.yes.split(",") if one),
-    )
-    prompt = _read_prompt(chosen.prompt if chosen.prompt_option is None else chosen.prompt_option)
+    options = chosen_options(chosen)
+    given = chosen.prompt if chosen.prompt_option is None else chosen.prompt_option
+    if given is None:
+        given = "" if sys.stdin.isatty() else "-"
+    prompt = read_prompt(given, 'vibe-jupyter ask "look at the CSV files here"')
     enter_folder(chosen.folder)
     resumed = "" if chosen.latest else chosen.resume
     with _own_stdout() as out:
@@ -70,26 +66,17 @@ def _parse_id(text: str) -> str:
     return text
 
 
-def _read_prompt(given: str | None) -> str:
-    prompt = given or ""
-    if given == "-" or (given is None and not sys.stdin.isatty()):
-        prompt = sys.stdin.read()
-    if not prompt.strip():
-        raise ConfigError('The prompt is empty. Pass one: vibe-jupyter ask "look at the CSV files here".')
-    return prompt.strip("\n")
-
-
 def _answer(prompt: str, options: Options, writer: RunWriter, resumed: str | None) -> int:
-    """Answer the prompt; returns the exit code.
+    """Answer the prompt. Returns the exit code.
 
     Args:
-        prompt: the user's.
-        options: of the command line.
-        writer: shows the run.
-        resumed: names a conversation to go on with; empty for the latest, None for a new one.
+        prompt: The user's prompt.
+        options: Options from the command line.
+        writer: Displays the run.
+        resumed: Conversation to continue, "" for the latest, None for a new one.
     """
     if "" not in sys.path:
-        sys.path.insert(0, "")  # the agent's code imports from the working folder, as in ipython
+        sys.path.insert(0, "")  # the agent's code can import from the working folder, as in ipython
     presses = Presses()
     with open_app(presses, front_end=lambda: ProgramFrontEnd(writer)) as app:
         writer.session_id = lambda: saved_id(app.sessions)
@@ -106,7 +93,7 @@ def _answer(prompt: str, options: Options, writer: RunWriter, resumed: str | Non
 
 @contextmanager
 def _own_stdout() -> Generator[TextIO]:
-    """Stdout for what was asked for alone: whatever the agent's code prints goes to stderr, and it reads nothing."""
+    """Reserve stdout for the answer: the output of the agent's code goes to stderr, and its stdin is empty."""
     sys.stdout.flush()
     with os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8") as out, open(os.devnull, "rb") as nothing:
         os.dup2(_STDERR, _STDOUT)

@@ -1,7 +1,7 @@
-"""`vibe-jupyter doctor`: what the page and the kernel need, and what to do where it is missing.
+"""`vibe-jupyter doctor`: check what the page and the kernel need, and say how to fix what is missing.
 
-JupyterLab and the kernel may live in two environments: the page's part is looked for here, the rest is asked of the
-kernel.
+JupyterLab and the kernel may be installed in different environments: the page's part is checked in this one, the rest
+by code executed in the kernel.
 """
 
 import argparse
@@ -29,17 +29,16 @@ from vibe_jupyter.version import __version__
 
 OURS: Final = "vibe-jupyter"
 OLDEST_IPYKERNEL: Final = (6, 29)
-PROBE_WAIT: Final = 30.0
-"""Seconds the kernel has to answer."""
+PROBE_WAIT: Final = 30.0  # seconds the kernel has to respond
 HERE: Final = ("jupyterlab", "notebook", "anywidget")
+# Labextensions, and the consequence if one is missing.
 PAGE: Final = {
     OURS: "the agent cannot see or change the open notebook",
     "anywidget": "the live view and its buttons do not show; questions are asked as text",
     "@jupyter-widgets/jupyterlab-manager": "no widget shows; questions are asked as text",
 }
-"""Labextensions, and what is missing without them."""
+# Packages to install whose names differ from the extension's.
 COMES_WITH: Final = {"@jupyter-widgets/jupyterlab-manager": "jupyterlab_widgets"}
-"""The package to install, where its name is another."""
 
 PROBE: Final = """
 import json, sys
@@ -77,7 +76,7 @@ print(json.dumps(said))
 
 @dataclass
 class _Report:
-    """Lines for the user; a problem comes with what to do."""
+    """Lines of the report, with a remedy below each problem."""
 
     problems: int = 0
     lines: list[str] = field(default_factory=list[str])
@@ -91,7 +90,7 @@ class _Report:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter doctor``."""
+    """Add the arguments of `vibe-jupyter doctor`."""
     parser.add_argument("--kernel", default="python3", metavar="NAME", help="kernel to look at (default: python3)")
     parser.set_defaults(command=_report_chosen)
 
@@ -101,7 +100,7 @@ def _report_chosen(chosen: argparse.Namespace) -> int:
 
 
 def print_report(kernel: str) -> int:
-    """Print the report; 0 when nothing is wrong, else 1."""
+    """Print the report. Returns 0 if there are no problems, else 1."""
     report = _Report()
     report.lines.append(f"Here, where JupyterLab would run: {sys.executable}")
     _look_here(report)
@@ -122,7 +121,7 @@ def print_report(kernel: str) -> int:
 
 
 def _look_at_processes(report: _Report) -> None:
-    """List what a kernel left running that was killed together with its supervisors, and how to end it."""
+    """List child processes of kernels that were killed along with their supervisors, and how to kill them."""
     if left := [one for one in processes_left_behind() if one.is_of_user]:
         names = ", ".join(f"{one.name} ({one.pid})" for one in left)
         report.lines.append(f"  --  Still running, though the kernel that started them has ended: {names}")
@@ -139,9 +138,14 @@ def _look_here(report: _Report) -> None:
 
 
 def _look_at_the_page(report: _Report) -> None:
-    disabled = _disabled_extensions()
+    try:
+        disabled = _disabled_extensions()
+        versions = {name: _labextension_version(name) for name in PAGE}
+    except ConfigError as error:
+        report.bad(str(error), "Correct the file, or remove it.")
+        return
     for name, loss in PAGE.items():
-        found = _labextension_version(name)
+        found = versions[name]
         if found is None:
             report.bad(
                 f"The extension {name} is missing here: {loss}.",
@@ -190,7 +194,7 @@ def _look_at_the_settings(report: _Report) -> None:
 
 
 def _look_at_server(report: _Report, server: AnyMcpServer) -> None:
-    """Starts nothing and connects nowhere."""
+    """Check an MCP server's settings without starting or connecting to it."""
     if server.disabled:
         report.lines.append(f"  --  MCP server {server.name} is disabled")
     elif isinstance(server, McpOther):
@@ -240,7 +244,7 @@ def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
 
 
 def _look_at_the_sandbox(report: _Report, offers: dict[str, Any]) -> None:
-    """What the kernel's machine offers for code that runs unasked."""
+    """Report what the kernel's machine supports for code that runs without approval."""
     if offers["refusal"]:
         report.lines.append(f"  --  code asks before it runs: {offers['refusal']}")
     else:
@@ -266,7 +270,7 @@ def _megabytes(size: int) -> str:
 def _ask_kernel(name: str) -> dict[str, Any]:
     document = HeadlessDocument({"cells": []})
     cell = document.append("code", PROBE)
-    # In the working folder, a file `vibe_jupyter.py` there would stand in for ours.
+    # Run in an empty folder: in the working folder, a file `vibe_jupyter.py` would shadow our package.
     with tempfile.TemporaryDirectory(prefix="vibe-doctor-", ignore_cleanup_errors=True) as folder:
         kernel = KernelProcess(name, Path(folder, "doctor.ipynb"))
         try:
@@ -276,31 +280,49 @@ def _ask_kernel(name: str) -> dict[str, Any]:
     if outcome.status != "ok":
         raise VibeError(f"The kernel did not answer: {outcome.error} Is it a Python kernel?")
     printed = "".join(output.get("text", "") for output in document.cell(cell)["outputs"])
-    return json.loads(printed.splitlines()[-1])
+    try:
+        return json.loads(printed.splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        raise VibeError("The kernel did not answer as Python does. Is it a Python kernel?") from error
 
 
 def _labextension_version(name: str) -> str | None:
-    """Version of what JupyterLab would load; None when there is none."""
+    """Return the version of the extension that JupyterLab would load, or None without one."""
     for folder in jupyter_path("labextensions"):
         about = Path(folder, name, "package.json")
         if about.is_file():
-            return str(json.loads(about.read_text(encoding="utf-8"))["version"])
+            return str(_read_object(about).get("version", ""))
     return None
 
 
 def _disabled_extensions() -> set[str]:
-    """Extensions and plugins that a page_config.json switches off."""
+    """Return the extensions and plugins that a page_config.json disables."""
     names: dict[str, bool] = {}
-    # The first folder has the last word.
+    # Reversed, because the first folder takes precedence.
     for folder in reversed(jupyter_config_path()):
         config = Path(folder, "labconfig", "page_config.json")
         if config.is_file():
-            said = json.loads(config.read_text(encoding="utf-8")).get("disabledExtensions", {})
+            said = _read_object(config).get("disabledExtensions", {})
             names |= cast("dict[str, bool]", said if isinstance(said, dict) else dict.fromkeys(said, True))
     return {name for name, off in names.items() if off}
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        ConfigError: The file can't be read, or holds something else.
+    """
+    try:
+        found: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"Cannot read {path}: {error}.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} holds no JSON object.")
+    return cast("dict[str, Any]", found)
 
 
 def _minor_version(version: str) -> tuple[int, int]:
     first, _, rest = version.partition(".")
     second = rest.partition(".")[0]
-    return int(first), int(second) if second.isdecimal() else 0
+    return int(first) if first.isdecimal() else 0, int(second) if second.isdecimal() else 0

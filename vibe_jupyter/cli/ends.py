@@ -1,15 +1,18 @@
-"""What asks the program to end, and does so as Ctrl-C does: what ran is saved, and nothing that it started goes on."""
+"""Handling of SIGTERM and SIGHUP like Ctrl-C: save what ran, and stop child processes."""
 
 import signal
 from types import FrameType
 from typing import Final
 
+# Sent by schedulers, time limits and containers, and by a closing terminal; Windows has no SIGHUP.
 _ASKS: Final = ("SIGTERM", "SIGHUP")
-"""Of a scheduler, a time limit or a container, and of a terminal that closes. Not every system has both."""
 
 
 def interrupt_when_asked_to_end() -> None:
-    """From now on. One that is ignored, as below `nohup`, stays so. Main thread."""
+    """Handle SIGTERM and SIGHUP as interrupts from now on.
+
+    Ignored ones stay ignored, as under `nohup`. Main thread only.
+    """
     for name in _ASKS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -17,7 +20,7 @@ def interrupt_when_asked_to_end() -> None:
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:
-    """To whoever owns Ctrl-C now; in the background of a shell nobody does."""
+    """Call the current SIGINT handler, or Python's default: shells start background jobs with SIGINT ignored."""
     owner = signal.getsignal(signal.SIGINT)
     if callable(owner):
         owner(signal.SIGINT, frame)

@@ -1,4 +1,4 @@
-"""Exit codes of `vibe-jupyter`, each for one reason."""
+"""Exit codes of `vibe-jupyter`, one for each reason."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.protocol import FinishReason
 
 DONE: Final = 0
-CELL_FAILED: Final = 1
-"""Of a notebook; also anything that went wrong outside of a run."""
+CELL_FAILED: Final = 1  # a cell of a notebook, or anything else that failed outside of a run
 USAGE: Final = 2
 AGENT_FAILED: Final = 3
 TURN_LIMIT: Final = 4
@@ -36,5 +35,5 @@ _OF_REASONS: Final[Mapping["FinishReason", int]] = MappingProxyType(
 
 
 def exit_code(reason: "FinishReason") -> int:
-    """Of a run that ended so."""
+    """Return the exit code for a run's finish reason."""
     return _OF_REASONS.get(reason, AGENT_FAILED)

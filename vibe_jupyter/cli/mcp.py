@@ -1,6 +1,6 @@
-"""`vibe-jupyter mcp`: what an external client starts to reach the served notebook. Imports little, to start quickly.
+"""`vibe-jupyter mcp`: the stdio server that an external client starts to reach a served notebook.
 
-With a word behind it, it manages the MCP servers that the agent uses, as `%vibe mcp` does.
+It imports little, to start quickly. With an action, the command manages the agent's MCP servers, like `%vibe mcp`.
 """
 
 import argparse
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.app import App
 
 _STDOUT: Final = 1
+# Actions of `%vibe mcp` that are available in a shell.
 _ACTIONS: Final[Mapping[str, str]] = {
     "list": "the servers, and what is wrong with each",
     "accept": "show what a server runs or where it is, and ask whether it may be used",
@@ -32,11 +33,10 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "restart": "start one, and say what it offers",
     "tools": "the tools that servers have",
 }
-"""Words of `%vibe mcp` that do the same in a shell."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter mcp``."""
+    """Add the arguments of `vibe-jupyter mcp`."""
     parser.add_argument("--kernel", default="", metavar="ID", help="the notebook whose kernel id starts with this")
     parser.add_argument("--notebook", type=Path, metavar="PATH", help="the notebook in this file")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="with a word: the folder whose servers are meant")
@@ -71,7 +71,7 @@ def _manage_chosen(chosen: argparse.Namespace) -> int:
 
 
 def _accept(app: "App", names: Sequence[str], folder: Path | None, *, is_agreed: bool) -> int:
-    """Have servers accepted, or what their tools have become; returns the exit code: 0 where all are in use."""
+    """Accept servers or their changed tools. Returns the exit code, which is 0 if all of them are in use."""
     from vibe_jupyter.cli.shell_app import is_terminal
     from vibe_jupyter.commands.mcp import find_server
 
@@ -79,7 +79,7 @@ def _accept(app: "App", names: Sequence[str], folder: Path | None, *, is_agreed:
     for name in names:
         one = find_server(servers, name)
         if one.standing == "accepted":
-            _command(app, ["restart", name], folder)  # only a server that runs says what its tools are
+            _command(app, ["restart", name], folder)  # only a running server lists its tools
         elif one.identity is not None and (is_agreed or not is_terminal()):
             print("\n".join(map(app.setup.strike(), one.identity.shown)), flush=True)
             if not is_agreed:
@@ -103,11 +103,11 @@ def _say_aside(text: str) -> None:
 
 
 def serve_stdio(kernel: str, notebook: Path | None) -> int:
-    """Serve on stdin and stdout until stdin ends; returns the exit code.
+    """Serve on stdin and stdout until stdin ends. Returns the exit code.
 
     Args:
-        kernel: beginning of its kernel's id; empty for any.
-        notebook: path of its file; None for any.
+        kernel: Prefix of the kernel's id, or "" for any.
+        notebook: Path of the notebook, or None for any.
     """
 
     def find() -> NotebookNote:
@@ -116,7 +116,7 @@ def serve_stdio(kernel: str, notebook: Path | None) -> int:
     try:
         print(f"vibe-jupyter mcp: forwarding calls to {find().words}.", file=sys.stderr)
     except ConfigError as error:
-        # A client starts us when it starts itself; the notebook may be served later.
+        # Not fatal: clients start their servers when they start, and the notebook may be served later.
         print(f"vibe-jupyter mcp: {error} Until then each call is answered with this message.", file=sys.stderr)
     with io.FileIO(_STDOUT, "w", closefd=False) as output:
         StdioProxy(find, version=__version__, output=output).serve(sys.stdin.buffer)

@@ -1,4 +1,4 @@
-"""`vibe-jupyter permission`: what would be asked, and why, for people who audit it. Runs none of the commands."""
+"""`vibe-jupyter permission`: report which commands and paths need approval, and why, for audits. Runs no commands."""
 
 import argparse
 import json
@@ -15,14 +15,13 @@ from vibe_jupyter.permissions.places import OPERATIONS, Operation, judge_place
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
-LINE_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of one line of ``--jsonl``."""
+LINE_LIMIT: Final = 4 * 1024 * 1024  # bytes of one line of `--jsonl` input
 _OPERATIONS: Final[dict[str, Operation]] = {name: name for name in OPERATIONS}
 Answer = dict[str, str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter permission``."""
+    """Add the arguments of `vibe-jupyter permission`."""
     _add_options(parser)
     parser.set_defaults(command=_answer_either)
     kinds = parser.add_subparsers(metavar="KIND")
@@ -39,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser, *, is_kind: bool = False) -> None:
-    # argparse lets the default of a subparser win over a value that was given before its name.
+    # argparse overwrites a value given before a subparser's name with the subparser's default, so suppress that
+    # default.
     folder, off = (argparse.SUPPRESS, argparse.SUPPRESS) if is_kind else (Path(), False)
     parser.add_argument(
         "--project", type=Path, default=folder, metavar="DIR", help="the project (default: this folder)"
@@ -54,7 +54,7 @@ def _usage_text(kind: str, words: str) -> str:
 
 
 def _answer_either(chosen: argparse.Namespace) -> int:
-    """Answer lines of commands and places, as they come."""
+    """Answer lines of both kinds in input order."""
     if not chosen.jsonl:
         raise ConfigError("Pass `bash COMMAND`, `path read|write|list PATH`, or --jsonl with one JSON object a line.")
     answer_command, answer_path = _command_judge(chosen.project), _path_judge(chosen.project)
@@ -121,7 +121,7 @@ def _open_workspace(project: Path) -> Workspace:
 
 
 def _shell_lists() -> ToolLists:
-    """The user's lists for `bash`. Read without the rest of the settings, which take long to load."""
+    """Read the user's lists for `bash`. Skips the rest of the settings, which are slow to load."""
     home = os.environ.get("VIBE_HOME") or "~/.vibe"
     path = Path(os.path.expanduser(home)) / "config.toml"
     try:

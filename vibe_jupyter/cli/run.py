@@ -1,4 +1,4 @@
-"""`vibe-jupyter run`: every code cell in its order, then the file."""
+"""`vibe-jupyter run`: execute all code cells in order and save the notebook."""
 
 import argparse
 import os
@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from vibe_jupyter.cli.ends import interrupt_when_asked_to_end
 from vibe_jupyter.cli.exit_codes import AGENT_FAILED, CELL_FAILED, DONE, EXIT_CODES, INTERRUPTED, exit_code
-from vibe_jupyter.cli.run_options import add_run_options, parse_seconds
+from vibe_jupyter.cli.run_options import add_run_options, chosen_options, parse_seconds, read_prompt
+from vibe_jupyter.cli.terminal import print_readable
 from vibe_jupyter.errors import ConfigError, RunFailed
 from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
@@ -23,57 +24,53 @@ from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.installation import PACKAGE, pip_install
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.document import cell_tags, may_raise
-from vibe_jupyter.options import TOUR, parse_price
+from vibe_jupyter.options import TOUR
 from vibe_jupyter.protocol import METADATA_KEY, SKIP_TAG
 from vibe_jupyter.tools.contract import lost_words
 
-LABEL_WIDTH: Final = 60
-"""Characters of a cell's first line in the list of what ran."""
+LABEL_WIDTH: Final = 60  # characters of a cell's first line in the progress output
+_WITH_PROMPT: Final = 'vibe-jupyter run NOTEBOOK -p "fix the failing cell"'
 _LOADED = re.compile(r"^\s*%(re)?load_ext\s+vibe_jupyter\b", re.MULTILINE)
+# Options, and the environment variables with the same effect in the kernel.
 _SETTINGS: Final = MappingProxyType(
     {
         "agent": "VIBE_DEFAULT_AGENT",
         "model": "VIBE_ACTIVE_MODEL",
         "max_turns": "VIBE_MAX_TURNS",
         "max_price": "VIBE_MAX_PRICE",
+        "max_tokens": "VIBE_MAX_TOKENS",
+        "max_seconds": "VIBE_MAX_SECONDS",
     }
 )
-"""Options of the command line, and the variables that set the same in the kernel."""
 _TOOLS = re.compile(r"\w+(,\w+)*|")
+# Finish reasons of a run that don't fail the command; None for an output that isn't a run's.
 _GOOD_ENDS = (None, "stop", "interrupted")
-"""How a run of the agent may end, as far as the exit code goes; None where no agent ran."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The command line, parsed."""
+    """The parsed command line."""
 
     notebook: Path
-    prompt: str | None = None
-    """None runs the notebook as it is."""
-    allowed: str = ""
-    """Tools with commas between them."""
-    save_as: Path | None = None
-    """None writes the notebook back."""
-    timeout: float | None = None
-    """Seconds one cell may take; None for no limit."""
-    kernel: str | None = None
-    """None for the one the notebook names."""
+    prompt: str | None = None  # None runs the notebook as it is
+    allowed: str = ""  # comma-separated tool names
+    save_as: Path | None = None  # None overwrites the notebook
+    timeout: float | None = None  # seconds one cell may take; None for no limit
+    kernel: str | None = None  # None for the notebook's kernel
+    # Environment variables with defaults for prompts that don't set these options.
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables that set something for the prompts that do not set it themselves."""
-    stop_on_error: bool = False
-    """With a prompt: end at a cell that fails instead of giving it to the agent."""
+    stop_on_error: bool = False  # with a prompt: stop at a failing cell instead of passing the error to the agent
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter run``."""
+    """Add the arguments of `vibe-jupyter run`."""
     parser.epilog = EXIT_CODES
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     parser.add_argument(
         "-p",
         "--prompt",
         help="a prompt for the agent, run in a new %%%%vibe cell at the end, or once a cell has failed; "
-        "the exit code is then 0 if the notebook runs at the end",
+        "the exit code is then 0 if the notebook runs at the end; - reads it from stdin",
     )
     parser.add_argument(
         "--stop-on-error", action="store_true", help="with -p: stop at a cell that fails, and ask the agent nothing"
@@ -94,7 +91,7 @@ def _run_chosen(chosen: argparse.Namespace) -> int:
     return run_notebook(
         RunOptions(
             notebook=chosen.notebook,
-            prompt=chosen.prompt,
+            prompt=None if chosen.prompt is None else read_prompt(chosen.prompt, _WITH_PROMPT),
             allowed=chosen.yes,
             save_as=chosen.save_as,
             timeout=chosen.timeout,
@@ -106,17 +103,17 @@ def _run_chosen(chosen: argparse.Namespace) -> int:
 
 
 def _chosen_settings(chosen: argparse.Namespace) -> dict[str, str]:
-    parse_price(chosen.max_price)
-    given = {name: getattr(chosen, name) for name in _SETTINGS}
+    options = chosen_options(chosen)
+    given = {name: getattr(options, name) for name in _SETTINGS}
     return {_SETTINGS[name]: str(value) for name, value in given.items() if value is not None}
 
 
 def run_notebook(options: RunOptions) -> int:
-    """Run it and save it; returns the exit code.
+    """Run and save the notebook. Returns the exit code.
 
     Raises:
-        ConfigError: something is wrong before anything ran.
-        NotebookError: the kernel does not start, or the result could not be saved.
+        ConfigError: Invalid options or settings; nothing ran.
+        NotebookError: The kernel doesn't start, or the result can't be saved.
     """
     if not _TOOLS.fullmatch(options.allowed):
         raise ConfigError(f"--yes requires names of tools, separated by commas, not {options.allowed!r}.")
@@ -127,13 +124,15 @@ def run_notebook(options: RunOptions) -> int:
     document = HeadlessDocument(file.notebook)
     name = options.kernel or file.kernel_name
     added = 0 if options.prompt is None else 1 if _loads_us(document) else 2
-    say = _Progress(len(_code_cells(document)) + added)
+    say = _Progress(sum(bool(cell["source"].strip()) for cell in _code_cells(document)) + added)
     for repaired in file.repairs:
         say.line(f"Repaired: {repaired}.")
     try:
         kernel = KernelProcess(name, file.path, environment=options.settings)
         try:
             code = _run_in(kernel, name, document, options, say)
+            # Otherwise a notebook in which nothing had to run would leave no result in another file.
+            document.dirty |= bool(file.repairs) or Path(os.path.realpath(target)) != file.path
         finally:
             kernel.close()
     except KeyboardInterrupt:
@@ -142,17 +141,22 @@ def run_notebook(options: RunOptions) -> int:
     finally:
         if document.dirty:
             file.save(target)
-    say.line(f"Saved as {target}.")
+    say.line(f"Saved as {target}." if document.dirty else f"Nothing was run. {target} is as it was.")
     return code
 
 
 def _check_kernel(kernel: KernelProcess, name: str) -> None:
-    """Find out before the first cell runs that the kernel's environment has this package.
+    """Check before the first cell runs that the kernel can run prompts.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: It isn't a Python kernel, or its environment lacks this package.
     """
     found = kernel.evaluate("__import__('importlib.util').util.find_spec('vibe_jupyter') is not None")
+    if found not in ("True", "False"):
+        raise ConfigError(
+            f"The kernel {name!r} did not evaluate a line of Python, which %%vibe cells need. Run the notebook without "
+            "them and without -p, or choose a kernel of Python with --kernel."
+        )
     if found == "False":
         python = kernel.evaluate("__import__('sys').executable").strip("'\"")
         raise ConfigError(
@@ -162,10 +166,10 @@ def _check_kernel(kernel: KernelProcess, name: str) -> None:
 
 
 def _check_choices(options: RunOptions) -> None:
-    """That the model and the agent that the command line names are there: the first prompt may come after hours.
+    """Check that the model and agent on the command line exist, because the first prompt may only run hours later.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: One doesn't exist.
     """
     model, agent = (options.settings.get(_SETTINGS[one]) for one in ("model", "agent"))
     if model is None and agent is None:
@@ -176,11 +180,11 @@ def _check_choices(options: RunOptions) -> None:
     environ = {**os.environ, **options.settings}
     settings = KernelSettings(options.notebook.absolute().parent, environ).current(agent).reading.settings
     if model not in (None, TOUR):
-        config.choose_model(settings, model, environ, keyed=False)  # a cell may set the key
+        config.choose_model(settings, model, environ, keyed=False)  # unkeyed, because a cell may set the key
 
 
 def _run_in(kernel: KernelProcess, name: str, document: HeadlessDocument, options: RunOptions, say: "_Progress") -> int:
-    """Run the cells, and the prompt if there is one; returns the exit code."""
+    """Run the cells and the prompt, if any. Returns the exit code."""
     originals = {cell["id"]: cell["source"] for cell in _code_cells(document)}
     if options.prompt is not None or any(map(gives_prompt, originals.values())):
         _check_kernel(kernel, name)
@@ -200,11 +204,12 @@ def _run_in(kernel: KernelProcess, name: str, document: HeadlessDocument, option
 
 
 def _loads_us(document: HeadlessDocument) -> bool:
-    return any(_LOADED.search(cell["source"]) for cell in _code_cells(document))
+    loading = (cell for cell in _code_cells(document) if _LOADED.search(cell["source"]))
+    return any(SKIP_TAG not in cell_tags(cell) for cell in loading)
 
 
 class _CellsInOrder:
-    """Runs code cells one after the other, as Run All does; the agent runs its own."""
+    """Execution of code cells in order, like Run All. Cells added by the agent are executed by its tools."""
 
     def __init__(
         self,
@@ -219,9 +224,13 @@ class _CellsInOrder:
         self._deaths = deaths
         self._say = say
         self._timeout = timeout
+        self._skipped: set[str] = set()  # ids of cells whose tag says so
+        # Execution counts of cells that ended well here, by id. Their outputs may hold an error that code caught and
+        # showed, as %run does.
+        self._passed: dict[str, int | None] = {}
 
     def run(self, ids: Sequence[str]) -> int:
-        """Run these cells up to the first that fails; returns the exit code."""
+        """Run cells up to the first that fails. Returns the exit code."""
         code = DONE
         for cell_id in ids:
             cell = next((cell for cell in self._document.cells if cell["id"] == cell_id), None)
@@ -230,18 +239,20 @@ class _CellsInOrder:
             self._say.begin(cell["source"])
             if SKIP_TAG in cell_tags(cell):
                 self._say.note(f"skipped, as its tag {SKIP_TAG} says")
+                self._skipped.add(cell_id)
                 continue
             outcome = self._run_cell(cell_id, cell["source"])
             meant = outcome.status == "error" and may_raise(cell)
             self._say.end(outcome, cell, meant=meant)
             if outcome.status != "ok" and not meant:
                 return _agent_exit(cell) if _agent_failed(outcome, cell) else CELL_FAILED
+            self._passed[cell_id] = cell["execution_count"]
             if not _agent_came_to_its_end(cell):
                 code = _agent_exit(cell)
         return code
 
     def _run_cell(self, cell_id: str, source: str) -> CellOutcome:
-        """Run one cell; if its kernel dies, keep what there is and go on where the agent has turns left."""
+        """Run one cell. If the kernel dies, preserve its outputs, and continue if the agent has turns left."""
         began = time.monotonic()
         told = self._deaths.told() if is_prompt_cell(source) else ""
         added = f"\n\n{told}" if told else ""
@@ -249,27 +260,35 @@ class _CellsInOrder:
         return self._deaths.handle(cell_id, outcome, began, self._timeout)
 
     def run_and_repair(self, originals: Mapping[str, str]) -> int:
-        """Run the cells; a failure is left to the prompt, which comes last. Returns whether all run in the end.
+        """Run the cells, leaving a failure to the prompt at the end. Returns 0 if all cells run in the end.
 
         Args:
-            originals: the user's code cells by their ids, as they were in the file.
+            originals: Sources of the user's code cells by id, as in the file.
         """
         prompt = [cell_id for cell_id in _ids(self._document) if cell_id not in originals]
         first = self.run(list(originals))
+        loads = len(prompt) > 1
         if not self._notebook_run.is_alive:
             self._say.note("The kernel is restarted for the prompt; no cell is run again.")
-            self._deaths.restart(loads=len(prompt) > 1)
+            self._deaths.restart(loads=loads)
+        elif not loads and first != DONE:
+            self._notebook_run.run_aside(LOAD)  # the cell that loads it may be below the one that failed
         if (code := self.run(prompt)) != DONE:
             return code
-        return self._run_rest(originals) if first == CELL_FAILED else first
+        return self._run_rest(originals, prompt) if first in (DONE, CELL_FAILED) else first
 
-    def _run_rest(self, originals: Mapping[str, str]) -> int:
-        """Go on with the cells that the failure kept from running.
+    def _run_rest(self, originals: Mapping[str, str], prompt: Sequence[str]) -> int:
+        """Run the cells that haven't run in their current form, such as those after one that failed.
 
-        What the agent wrote and did not run itself isn't run here: nobody has allowed it.
+        Stops at a cell that the agent changed but didn't run, since nobody approved it.
+
+        Args:
+            originals: Sources of the user's code cells by id, as in the file.
+            prompt: Ids of the cells that were added for the prompt.
         """
+        done = {*prompt, *self._skipped}
         for cell in _code_cells(self._document):
-            if gives_prompt(cell["source"]) or not cell["source"].strip() or self._has_run(cell):
+            if cell["id"] in done or not cell["source"].strip() or self._has_run(cell):
                 continue
             if cell["id"] in self._deaths.killers and originals.get(cell["id"]) == cell["source"]:
                 self._say.line(f"Not run again: the kernel died in this cell: {_first_line(cell['source'])}")
@@ -282,19 +301,23 @@ class _CellsInOrder:
         return DONE
 
     def _has_run(self, cell: dict[str, Any]) -> bool:
-        """True if the cell ran as it is now, to its end or to an error that its tag allows."""
-        if cell["execution_count"] is None or self._document.edited_since_run(cell):
+        """Return whether the cell ran in its current form, without an error or with one that its tag allows."""
+        if not self._document.has_begun(cell["id"]) or cell["execution_count"] is None:
             return False
-        return may_raise(cell) or all(output["output_type"] != "error" for output in cell["outputs"])
+        if self._document.edited_since_run(cell):
+            return False
+        if self._passed.get(cell["id"]) == cell["execution_count"] or may_raise(cell):
+            return True
+        return all(output["output_type"] != "error" for output in cell["outputs"])
 
 
 def _agent_exit(cell: dict[str, Any]) -> int:
-    """Of a cell whose agent did not finish."""
+    """Return the exit code for a cell whose agent didn't finish."""
     return next((exit_code(end) for end in _ends(cell) if end not in _GOOD_ENDS), AGENT_FAILED)
 
 
 def _agent_failed(outcome: CellOutcome, cell: dict[str, Any]) -> bool:
-    """Whether the cell ended as that of a failed run does."""
+    """Return whether the cell failed because the agent's run did."""
     died_in_prompt = outcome.status == "died" and is_prompt_cell(cell["source"])
     return died_in_prompt or outcome.error.startswith(f"{RunFailed.__name__}:")
 
@@ -308,12 +331,18 @@ def _code_cells(document: HeadlessDocument) -> list[dict[str, Any]]:
 
 
 def _ends(cell: dict[str, Any]) -> list[Any]:
-    """How the runs in a cell ended; None for an output that is none."""
-    return [output.get("metadata", {}).get(METADATA_KEY, {}).get("reason") for output in cell["outputs"]]
+    """Return the finish reasons of a cell's outputs, None for outputs that aren't a run's."""
+    return [_own_metadata(output).get("reason") for output in cell["outputs"]]
+
+
+def _own_metadata(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a run of the agent stored with its output, {} for outputs of code, which may hold anything there."""
+    found: object = output.get("metadata", {}).get(METADATA_KEY)
+    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _agent_came_to_its_end(cell: dict[str, Any]) -> bool:
-    """What a run of the agent leaves says how it ended; where it could not begin, there are only words on stderr."""
+    """Return whether all runs in a cell finished well. A run that couldn't start only leaves a message on stderr."""
     ends = _ends(cell)
     if not gives_prompt(cell["source"]) or any(ends):
         return all(end in _GOOD_ENDS for end in ends)
@@ -321,7 +350,7 @@ def _agent_came_to_its_end(cell: dict[str, Any]) -> bool:
 
 
 def _said_by_agent(cell: dict[str, Any]) -> list[dict[str, Any]]:
-    """All that a `%%vibe` cell shows; of other code what runs in it show, and why one could not begin."""
+    """Return all outputs of a `%%vibe` cell, but of other cells only those of runs and refusals."""
     if is_prompt_cell(cell["source"]):
         return cell["outputs"]
     return [one for one in cell["outputs"] if METADATA_KEY in one.get("metadata", {}) or _is_refusal(one)]
@@ -333,22 +362,21 @@ def _is_refusal(output: dict[str, Any]) -> bool:
 
 def _first_line(source: str) -> str:
     lines = source.strip().splitlines()
-    first = " ".join(lines[:2]) if source.startswith("%%") else lines[0]
+    first = " ".join(lines[:2]) if lines[0].startswith("%%") else lines[0]
     return first if len(first) <= LABEL_WIDTH else f"{first[: LABEL_WIDTH - 1]}…"
 
 
 class _Progress:
-    """One line for each cell, and what the agent said."""
+    """Progress output: a line per cell, and the agent's answers."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._number = 0
-        self._named: set[str] = set()
-        """Variables that undo would not restore, of which that was said."""
+        self._named: set[str] = set()  # variables beyond undo that have already been reported
         self._began = 0.0
 
     def line(self, text: str) -> None:
-        print(text, flush=True)
+        print_readable(text)
 
     def begin(self, source: str) -> None:
         self._number += 1
@@ -360,11 +388,11 @@ class _Progress:
         self.line(f"      {text}")
 
     def _warn_of_undo(self, cell: dict[str, Any]) -> None:
-        said = (output.get("metadata", {}).get(METADATA_KEY, {}).get("not_undone", []) for output in cell["outputs"])
+        said = (_own_metadata(output).get("not_undone", []) for output in cell["outputs"])
         names = [name for names in said for name in names if name not in self._named]
         self._named.update(names)
         if names:
-            print(f"      {lost_words(names)}", file=sys.stderr, flush=True)
+            print_readable(f"      {lost_words(names)}", sys.stderr)
 
     def end(self, outcome: CellOutcome, cell: dict[str, Any], *, meant: bool) -> None:
         for output in _said_by_agent(cell):
@@ -379,4 +407,4 @@ class _Progress:
         elif meant:
             self.note(f"{outcome.error}, as its tag raises-exception says, {seconds:.1f} s")
         else:
-            print(f"      {outcome.status}: {outcome.error} ({seconds:.1f} s)", file=sys.stderr, flush=True)
+            print_readable(f"      {outcome.status}: {outcome.error} ({seconds:.1f} s)", sys.stderr)

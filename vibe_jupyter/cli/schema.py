@@ -1,4 +1,4 @@
-"""`vibe-jupyter schema`: the JSON Schema of what `vibe-jupyter ask --output streaming` prints."""
+"""`vibe-jupyter schema`: print the JSON Schema of the events of `vibe-jupyter ask --output streaming`."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from vibe_jupyter.protocol.schema import protocol_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No words follow ``vibe-jupyter schema``."""
+    """Register `vibe-jupyter schema`, which takes no arguments."""
     parser.set_defaults(command=_print_schema)
 
 

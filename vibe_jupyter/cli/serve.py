@@ -11,7 +11,7 @@ _LAST_PORT = 65_535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter serve``."""
+    """Add the arguments of `vibe-jupyter serve`."""
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8642, metavar="N", help="0 for one that is free (default: 8642)")
     parser.add_argument("--config", type=Path, metavar="FOLDER", help="in the place of ~/.vibe, which has config.toml")

@@ -1,4 +1,4 @@
-"""`vibe-jupyter sessions`: the saved conversations, from a shell."""
+"""`vibe-jupyter sessions`: list and print saved conversations."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from vibe_jupyter.ui.text import readable_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter sessions``."""
+    """Add the arguments of `vibe-jupyter sessions`."""
     parser.add_argument("--folder", type=Path, metavar="DIR", help="those of this folder only (default: all)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, with all that is known")
     parser.add_argument("--gateway", action="store_true", help="the runs that the gateway keeps, in their place")

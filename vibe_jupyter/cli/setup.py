@@ -4,13 +4,14 @@ import argparse
 import os
 
 from vibe_jupyter import config
+from vibe_jupyter.cli.exit_codes import DONE, INTERRUPTED
 from vibe_jupyter.cli.shell_app import is_terminal
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.shell_advice import in_shell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter setup``: none."""
+    """Register `vibe-jupyter setup`, which takes no arguments."""
     parser.set_defaults(command=_set_up)
 
 
@@ -35,4 +36,4 @@ def _set_up(_chosen: argparse.Namespace) -> int:
     with open_app(presses) as app:
         setup = GuidedSetup(app.setup, ModelSetup(app.setup, app.models), say, has_session=False)
         say(setup.work())
-    return 0
+    return INTERRUPTED if setup.is_stopped else DONE

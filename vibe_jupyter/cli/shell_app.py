@@ -1,4 +1,4 @@
-"""The app of a shell: what `ask`, `setup`, `trust` and `mcp` have of a kernel's app without a kernel."""
+"""The app without a kernel, as used by `ask`, `setup`, `trust` and `mcp`."""
 
 import argparse
 import os
@@ -20,29 +20,28 @@ if TYPE_CHECKING:
 
 
 class _PlainShell(InteractiveShell):
-    """Keeps no history: the agent's code is not what the user typed."""
+    """Shell without history, because the agent's code isn't what the user typed."""
 
     def init_history(self) -> None:
         self.history_manager = HistoryManager(shell=self, parent=self, enabled=False)
 
 
 def add_folder_option(parser: argparse.ArgumentParser) -> None:
-    """Take ``--folder``."""
     parser.add_argument("--folder", type=Path, metavar="DIR", help="work there (default: the working folder)")
 
 
 def enter_folder(folder: Path | None) -> None:
-    """Make it the working folder, with all that follows from it: settings, trust, project and conversations.
+    """Change the working folder, which determines settings, trust, project and conversations.
 
     Args:
-        folder: as the command line names it; None for the working folder as it is.
+        folder: Folder from the command line, or None to stay in the current one.
 
     Raises:
-        ConfigError: it cannot be entered.
+        ConfigError: The folder can't be entered.
     """
     if folder is None:
         return
-    if home := os.environ.get("VIBE_HOME"):  # it was said from where the program was started
+    if home := os.environ.get("VIBE_HOME"):  # a relative path refers to the folder that the program was started in
         os.environ["VIBE_HOME"] = os.path.abspath(os.path.expanduser(home))
     try:
         os.chdir(folder)
@@ -51,17 +50,17 @@ def enter_folder(folder: Path | None) -> None:
 
 
 def is_terminal() -> bool:
-    """True if somebody can read a question and type the answer."""
+    """Return whether a user can read a question and type the answer."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextmanager
 def open_app(presses: Presses, *, front_end: "Callable[[], FrontEnd] | None" = None) -> Generator[App]:
-    """The app of the working folder, closed at the end.
+    """Open the app of the working folder, and close it at the end.
 
     Args:
-        presses: counts Ctrl-C.
-        front_end: shows runs to a program; None where a user is at the terminal.
+        presses: Counts interrupts.
+        front_end: Creates the front end for a program; None if a user is at the terminal.
     """
     app = App(_PlainShell.instance(colors="nocolor"), None, presses, front_end=front_end)
     try:

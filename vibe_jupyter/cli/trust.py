@@ -1,4 +1,4 @@
-"""`vibe-jupyter trust`: what a folder brings, and whether it is used."""
+"""`vibe-jupyter trust`: show what a folder contains, and decide whether to trust it."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words after ``vibe-jupyter trust``."""
+    """Add the arguments of `vibe-jupyter trust`."""
     parser.add_argument("folder", type=Path, nargs="?", metavar="FOLDER", help="default: the working folder")
     decided = parser.add_mutually_exclusive_group()
     decided.add_argument("--yes", action="store_true", help="trust it as it is shown, without a question")
@@ -36,7 +36,7 @@ def _trust_chosen(chosen: argparse.Namespace) -> int:
 
 
 def _decide(app: "App", *, is_agreed: bool) -> int:
-    """Show the folder and have it decided on; returns the exit code: 0 where all that it brings is used."""
+    """Show the folder and ask for a decision. Returns the exit code, which is 0 if everything in the folder is used."""
     look = app.setup.project.look()
     for problem in look.brought.problems:
         print(f"! {readable_text(problem)}")
@@ -44,7 +44,7 @@ def _decide(app: "App", *, is_agreed: bool) -> int:
         print(look.words)
         return DONE
     if is_agreed:
-        app.setup.project.answer(look.question, trusted=True)  # as it was read above: what changes meanwhile is not
+        app.setup.project.answer(look.question, trusted=True)  # as read above: later changes aren't covered
         print(app.setup.project.look().words)
     elif is_terminal():
         app.trusting.command()

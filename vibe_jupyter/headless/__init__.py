@@ -1,6 +1,6 @@
-"""A front end without a page: it runs a notebook file and answers the bridge as JupyterLab's extension does.
+"""Front end without a page: runs a notebook file, and answers bridge requests as the JupyterLab extension does.
 
-Start reading at `notebook_run`; `document` answers in Python what `labextension/src/bridge` answers in a page.
+Start reading at `notebook_run`. `document` is the Python counterpart of `labextension/src/bridge`.
 """
 
 from vibe_jupyter.headless.notebook_run import CellOutcome, NotebookRun

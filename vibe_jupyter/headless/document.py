@@ -1,4 +1,4 @@
-"""The open notebook of the headless front end: what the bridge reads and changes, and where outputs go."""
+"""The open notebook of the headless front end: handles bridge requests and stores outputs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,8 +31,7 @@ from vibe_jupyter.protocol.cells import (
 from vibe_jupyter.version import __version__
 
 Cell = dict[str, Any]
-_CELL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""nbformat's rule."""
+_CELL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # nbformat's rule
 _MAKE: Final[dict[str, Callable[..., Any]]] = {
     "code": nbformat.v4.new_code_cell,  # pyright: ignore[reportUnknownMemberType]
     "markdown": nbformat.v4.new_markdown_cell,  # pyright: ignore[reportUnknownMemberType]
@@ -41,61 +40,64 @@ _MAKE: Final[dict[str, Callable[..., Any]]] = {
 
 Message = dict[str, Any]
 Output = dict[str, Any]
-_OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
+# Fields of each kind of output, with the values of those that a message lacks or has in another type.
+_DATA: Final[dict[str, Any]] = {"data": {}, "metadata": {}}
+_OUTPUTS: Final[Mapping[str, dict[str, Any]]] = {
+    "stream": {"name": "stdout", "text": ""},
+    "display_data": _DATA,
+    "execute_result": _DATA,
+    "error": {"ename": "", "evalue": "", "traceback": []},
+}
 
-PANEL: Final = "headless"
-"""There is one notebook and one view of it."""
+PANEL: Final = "headless"  # the only view of the only notebook
 Result = dict[str, Any]
 
 
 class HeadlessDocument:
-    """Cells by their ids. Edits happen whole or not at all."""
+    """Cells by id. Edits are atomic."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self.dirty = False
-        """Whether anything was changed since it was read."""
-        self.running: set[str] = set()
-        """Ids of the cells that run or wait for their turn."""
-        self._held: dict[str, list[Output]] = {}
-        """What cells lost when they were run."""
+        self.dirty = False  # True if anything changed since it was read
+        self.running: set[str] = set()  # ids of running and queued cells
+        self._held: dict[str, list[Output]] = {}  # outputs that cells had before their latest run
         self._executed = {cell["id"]: cell["source"] for cell in self.cells if cell.get("execution_count")}
 
     @property
     def cells(self) -> list[Cell]:
-        """In their order."""
+        """All cells, in order."""
         return self._notebook["cells"]
 
     @property
     def order(self) -> list[str]:
-        """Their ids."""
+        """The cells' ids, in order."""
         return [cell["id"] for cell in self.cells]
 
     @property
     def conversation(self) -> str:
-        """Id of the conversation that the metadata names; empty for none."""
+        """Conversation id in the metadata, or ""."""
         return conversation_in(self._notebook.get("metadata"))
 
     def remember(self, conversation: str) -> None:
-        """Have the metadata name a conversation."""
+        """Store a conversation id in the metadata."""
         self._notebook.setdefault("metadata", {})[METADATA_KEY] = {"conversation": conversation}
         self.dirty = True
 
     def cell(self, cell_id: str) -> Cell:
-        """The cell of this id."""
+        """Return the cell with this id."""
         for cell in self.cells:
             if cell["id"] == cell_id:
                 return cell
         raise unknown_cell(cell_id)
 
     def expect(self, cell_id: str, expected: str) -> Cell:
-        """The cell of this id, if its source is the one with this hash."""
+        """Return the cell with this id, checking that its source has this hash."""
         cell = self.cell(cell_id)
         _same_source(cell_id, cell["source"], expected)
         return cell
 
     def begin_run(self, cell_id: str) -> None:
-        """As a front end does when it sends a cell."""
+        """Clear a cell as front ends do when they send it."""
         cell = self.cell(cell_id)
         self._held[cell_id] = cell.get("outputs", [])
         cell["outputs"], cell["execution_count"] = [], None
@@ -104,23 +106,27 @@ class HeadlessDocument:
         self.dirty = True
 
     def held(self, cell_id: str) -> list[Output]:
-        """The outputs that the cell had before its last run; none of a cell that has not run."""
+        """Return the outputs the cell had before its latest run; [] if it hasn't run."""
         self.cell(cell_id)
         return self._held.get(cell_id, [])
 
+    def has_begun(self, cell_id: str) -> bool:
+        """Return whether the cell was sent to a kernel, rather than read with outputs of an earlier session."""
+        return cell_id in self._held
+
     def edited_since_run(self, cell: Cell) -> bool:
-        """Whether its outputs are those of another source."""
+        """Return whether the outputs belong to another source."""
         return cell.get("execution_count") is not None and self._executed.get(cell["id"]) != cell["source"]
 
     def append(self, kind: str, source: str) -> str:
-        """A new cell at the end; returns its id."""
+        """Append a cell and return its id."""
         cell = _MAKE[kind](source)
         self.cells.append(cell)
         self.dirty = True
         return cell["id"]
 
     def edit(self, edits: Sequence[CellEdit]) -> None:
-        """Do all of them, or raise and do none."""
+        """Apply all edits, or raise and apply none."""
         self._rehearse_edits(edits)
         for edit in edits:
             self._apply_edit(edit)
@@ -149,7 +155,7 @@ class HeadlessDocument:
         return 0 if cell_id is None else self.order.index(cell_id) + 1
 
     def _rehearse_edits(self, edits: Sequence[CellEdit]) -> None:
-        """Try them on paper."""
+        """Validate edits without applying them."""
         sources = {cell["id"]: str(cell["source"]) for cell in self.cells}
         for edit in edits:
             match edit:
@@ -209,22 +215,21 @@ def _check_unchanged(sources: Mapping[str, str], cell_id: str, expected: str) ->
 
 
 def _same_source(cell_id: str, source: str, expected: str) -> None:
-    if source_hash(without_halves(source)) != expected:  # the kernel saw it so
+    if source_hash(without_halves(source)) != expected:  # the form in which the kernel saw it
         raise BridgeRefusal("stale_cell", f"The cell {cell_id} has changed.", cell=cell_id, source=source)
 
 
 class DocumentOutputs:
-    """Writes outputs into the cells of a document. A cell that was removed meanwhile has none."""
+    """Output handler that writes to a document's cells. Output of cells that were deleted is discarded."""
 
     def __init__(self, document: HeadlessDocument) -> None:
         self._document = document
-        self._displays: dict[str, list[Output]] = {}
-        """Outputs by display id, in whatever cell they are."""
+        self._displays: dict[str, list[Output]] = {}  # outputs by display id, in any cell
+        # Cells whose outputs are cleared with their next output (clear_output with wait).
         self._clear_next: set[str] = set()
-        """Cells whose outputs go when the next one comes."""
 
     def take(self, cell_id: str, message: Message) -> None:
-        """Take one message of iopub whose parent is the request of this cell."""
+        """Process an iopub message whose parent is the cell's request."""
         kind, content = message["msg_type"], message["content"]
         if kind == "update_display_data":
             self._update_displays(content)
@@ -241,14 +246,16 @@ class DocumentOutputs:
             self._add_output(cell["outputs"], message)
 
     def number(self, cell_id: str, count: int | None) -> None:
-        """The count in the reply: a cell in which others ran gets a number after theirs. None where it did not run."""
+        """Set the execution count from the reply: a cell that ran others gets its number after theirs.
+
+        None if it didn't run.
+        """
         for cell in self._document.cells:
             if cell["id"] == cell_id and count is not None:
                 cell["execution_count"] = count
 
     def _add_output(self, outputs: list[Output], message: Message) -> None:
-        made: Any = nbformat.v4.output_from_msg(message)  # pyright: ignore[reportUnknownMemberType]
-        output = cast(Output, made)
+        output = _output_of(message)
         last = outputs[-1] if outputs else None
         if last is not None and output["output_type"] == "stream" and last.get("name") == output["name"]:
             last["text"] += output["text"]
@@ -269,8 +276,24 @@ class DocumentOutputs:
         cell["outputs"] = []
 
 
+def _output_of(message: Message) -> Output:
+    """Convert a message to an output. Unlike nbformat's function, this accepts values that break the format's rules.
+
+    Pages show them, and a cell that publishes one must not end the run.
+    """
+    kind, content = message["msg_type"], message["content"]
+    output: Output = {"output_type": kind}
+    for name, default in _OUTPUTS[kind].items():
+        value = content.get(name)
+        output[name] = value if isinstance(value, type(default)) else type(default)(default)
+    if kind == "execute_result":
+        output["execution_count"] = content.get("execution_count")
+    made = cast(Any, nbformat.from_dict(output))  # pyright: ignore
+    return cast(Output, made)
+
+
 class BridgeRefusal(Exception):
-    """Sent as the answer; the kernel turns it into words for the model."""
+    """Error reply to a bridge request. The kernel turns it into a message for the model."""
 
     def __init__(self, code: RefusalCode, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -279,29 +302,29 @@ class BridgeRefusal(Exception):
 
 
 def unknown_cell(cell: str) -> BridgeRefusal:
-    """No cell has this id."""
+    """Return the refusal for an unknown cell id."""
     return BridgeRefusal("unknown_cell", f"There is no cell {cell} in this notebook.", cell=cell)
 
 
 class CellRunner(Protocol):
-    """What the methods need of the kernel's other end."""
+    """Kernel operations that the bridge methods need."""
 
     @property
     def client(self) -> str:
-        """Names this connection."""
+        """Session id of the connection."""
         ...
 
     @property
     def path(self) -> str:
-        """Of the notebook, as JupyterLab would name it."""
+        """Path of the notebook, as JupyterLab would report it."""
         ...
 
     def send(self, cell: str, *, asked_by: str | None = None) -> str:
-        """Send the cell to the kernel, and tell the one who asked when it is done; the id of the request."""
+        """Send a cell to the kernel and return the request's id. `asked_by` is notified when it is done."""
         ...
 
     def interrupt(self) -> None:
-        """As ■ does."""
+        """Interrupt the kernel, like the ■ button."""
         ...
 
 
@@ -329,7 +352,7 @@ class _Run(_Args):
 
 
 class BridgeMethods:
-    """Answers one request after another."""
+    """Bridge methods, called one at a time."""
 
     def __init__(self, document: HeadlessDocument, runner: CellRunner) -> None:
         self._document = document
@@ -350,7 +373,7 @@ class BridgeMethods:
         }
 
     def answer(self, content: dict[str, Any], parent: dict[str, Any]) -> Result | None:
-        """The content of the reply; None for a request that is meant for another front end."""
+        """Return the reply's content, or None for a request addressed to another front end."""
         here = {"client": self._runner.client, "panel": PANEL}
         if content.get("to") not in (None, here):
             return None
@@ -407,7 +430,7 @@ class BridgeMethods:
         return {"outputs": [bound_output(output, asked.limit) for output in wanted]}
 
     def _answer_picture(self, args: dict[str, Any], _asked_by: object) -> Result:
-        """Nothing is drawn here."""
+        """Return no image: nothing is drawn here."""
         cell = self._document.cell(str(args.get("cell")))
         index, count = args.get("index"), args.get("count")
         is_output = isinstance(index, int) and isinstance(count, int) and 0 <= index < count
@@ -437,18 +460,18 @@ class BridgeMethods:
         return {}
 
     def _answer_show(self, args: dict[str, Any], _asked_by: object) -> Result:
-        """No page was reloaded, so nothing was lost."""
+        """Confirm. Nothing was lost, since no page was reloaded."""
         cell = self._document.cell(str(args.get("cell")))
         if cell["cell_type"] != "code":
             raise BridgeRefusal("bad_request", f"The cell {cell['id']} holds no code.", cell=cell["id"])
         return {}
 
     def _find(self, _args: dict[str, Any], _asked_by: object) -> Result:
-        """Each request says its cell, and no view is drawn."""
+        """Return no cell: requests name their cell, and no view is drawn."""
         return {"cell": None}
 
     def _answer_keep(self, args: dict[str, Any], _asked_by: object) -> Result:
-        """Nothing is missed here; but the cell must be there, as in a page."""
+        """Check that the cell exists, as a page would. No output was missed."""
         self._document.cell(str(args.get("cell")))
         return {"stands": False}
 

@@ -1,5 +1,6 @@
-"""A notebook file: read whole, and written whole or not at all."""
+"""Notebook files, read and written atomically."""
 
+import codecs
 import contextlib
 import hashlib
 import os
@@ -14,46 +15,48 @@ from vibe_jupyter.headless.file_style import HALVES, FileStyle
 from vibe_jupyter.headless.repairs import repair
 from vibe_jupyter.notebook.document import NotNotebook, parse_notebook
 
-Notebook = dict[str, Any]
-"""nbformat 4.5 as plain JSON."""
+Notebook = dict[str, Any]  # nbformat 4.5 as plain JSON
 
 
 class NotebookFile:
-    """One file, and what it held when it was read.
+    """A notebook file, with its state when it was read.
 
     Raises:
-        ConfigError: it cannot be read, or is no notebook.
+        ConfigError: It can't be read, or isn't a notebook.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
+        self.path = _real(path)
         try:
             raw = self.path.read_bytes()
             found = parse_notebook(raw, oldest=1)
             self._style = FileStyle.of(raw, found)
             repaired, self.repairs = repair(found)
+            if raw.startswith(codecs.BOM_UTF8):
+                self.repairs.append("removed the byte order mark, with which Jupyter does not open a notebook")
             self.notebook = cast(Notebook, to_notebook(repaired))
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror or error}. Name an existing notebook.") from error
         except NotNotebook as error:
             raise ConfigError(f"{path} {error}") from error
+        # Digests of possible target files; None if there was none.
         self._seen: dict[Path, bytes | None] = {self.path: _content_digest(raw)}
-        """What stood in the places the notebook may go to; None for nothing."""
 
     @property
     def kernel_name(self) -> str:
-        """Kernel that the metadata names; "python3" if it names none."""
+        """Kernel name in the metadata, or "python3"."""
         spec: object = self.notebook["metadata"].get("kernelspec")
         name = cast("dict[str, object]", spec).get("name") if isinstance(spec, dict) else None
         return name if isinstance(name, str) and name else "python3"
 
     def check_writable(self, target: Path) -> None:
-        """Find out before the work, not after it.
+        """Check in advance that the result can be saved.
 
         Raises:
-            ConfigError: the result could not be written there.
+            ConfigError: It couldn't be written there.
         """
-        place, folder = target.resolve(), target.resolve().parent
+        place = _real(target)
+        folder = place.parent
         why = ""
         if not folder.is_dir():
             why = f"There is no folder {folder}"
@@ -68,13 +71,14 @@ class NotebookFile:
         self._seen.setdefault(place, _file_digest(place))
 
     def save(self, target: Path) -> None:
-        """Write the notebook in one step; the place keeps its mode.
+        """Write the notebook atomically, preserving the file's mode.
 
         Raises:
-            NotebookError: the place was changed by someone else meanwhile, or it cannot be written. Says where the
-                notebook was put instead.
+            NotebookError: The file was changed by someone else, or can't be written. The message says where the
+                notebook was
+                saved instead.
         """
-        place = target.resolve()  # what a link points to is replaced, not the link
+        place = _real(target)  # replace a symlink's target rather than the link
         text = self._style.text(self.notebook)
         try:
             if place in self._seen and _file_digest(place) != self._seen[place]:
@@ -87,7 +91,7 @@ class NotebookFile:
         self._seen[place] = _content_digest(text.encode("utf-8"))
 
     def _rescue_copy(self, target: Path, text: str) -> str:
-        """Put the work somewhere else rather than lose it, if need be without its outputs; the words to say so."""
+        """Save the work elsewhere, if necessary without outputs, and return a sentence saying so."""
         try:
             folder = Path(tempfile.mkdtemp(prefix="vibe-jupyter-"))
             place = folder / target.name
@@ -102,7 +106,7 @@ class NotebookFile:
 
 
 def without_halves(value: Any) -> Any:
-    """Replace half characters in all texts of a JSON value, as pages do before they send it."""
+    """Replace lone surrogates in all texts of a JSON value, as pages do before sending it."""
     match value:
         case str():
             return HALVES.sub("\N{REPLACEMENT CHARACTER}", value)
@@ -120,12 +124,17 @@ def _without_outputs(notebook: Notebook) -> Notebook:
     return cast(Notebook, to_notebook({**notebook, "cells": bare}))
 
 
+def _real(path: Path) -> Path:
+    """Resolve a path. `Path.resolve` would raise for a link to itself, which opening it reports."""
+    return Path(os.path.realpath(path))
+
+
 def _content_digest(raw: bytes) -> bytes:
     return hashlib.sha256(raw).digest()
 
 
 def _file_digest(place: Path) -> bytes | None:
-    """What stands there, as a digest; None for nothing that can be read."""
+    """Return a file's digest, or None if it doesn't exist or can't be read."""
     try:
         return _content_digest(place.read_bytes())
     except (FileNotFoundError, PermissionError):
@@ -133,6 +142,7 @@ def _file_digest(place: Path) -> bytes | None:
 
 
 def _replace_file(target: Path, text: str) -> None:
+    # In the same directory, since a rename is only atomic within one file system.
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     temporary = Path(name)
     try:
@@ -151,13 +161,13 @@ def _replace_file(target: Path, text: str) -> None:
 def _mode_of(target: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         return target.stat().st_mode & 0o7777
-    mask = os.umask(0)
+    mask = os.umask(0)  # the umask can only be read by setting it
     os.umask(mask)
     return 0o666 & ~mask
 
 
 def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # some systems know no such thing
+    with contextlib.suppress(OSError):  # not supported on all systems
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

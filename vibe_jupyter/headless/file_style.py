@@ -1,4 +1,4 @@
-"""JSON style of a notebook file: kept when the file is written, so that a diff shows the changes alone."""
+"""JSON style of a notebook file, preserved on save so that diffs show only actual changes."""
 
 import copy
 import json
@@ -8,31 +8,29 @@ from typing import Any, Final, NamedTuple, cast
 from nbformat.v4.rwbase import split_lines, strip_transient  # pyright: ignore[reportUnknownVariableType] (untyped)
 
 _INDENT: Final = re.compile(r"\A\s*\{\r?\n([ \t]+)")
-_ESCAPE: Final = re.compile(rb"\\u(?!00[0-7])[0-9a-fA-F]{4}")  # of a character beyond ASCII
-HALVES: Final = re.compile("[\ud800-\udfff]")  # of a cut emoji: JSON has an escape for them, UTF-8 has none
+_ESCAPE: Final = re.compile(rb"\\u(?!00[0-7])[0-9a-fA-F]{4}")  # a character beyond ASCII
+HALVES: Final = re.compile("[\ud800-\udfff]")  # lone surrogates, as of a cut emoji; JSON can escape them, UTF-8 can't
 
 
 class FileStyle(NamedTuple):
-    """Style of one file; the default is nbformat's own."""
+    """JSON style of one file. The default is nbformat's."""
 
-    indent: str | None = " "
-    """None for a file of one line."""
-    is_ascii: bool = False
-    """True if characters beyond ASCII are escaped."""
+    indent: str | None = " "  # None for a single line
+    is_ascii: bool = False  # True if characters beyond ASCII are escaped
     sorts_keys: bool = True
-    splits_lines: bool = True
-    """True if texts of several lines are lists of lines."""
+    splits_lines: bool = True  # True if multi-line texts are lists of lines
     end: str = "\n"
+    newline: str = "\n"  # of all lines
 
     @classmethod
     def of(cls, raw: bytes, notebook: dict[str, Any]) -> "FileStyle":
-        """Return the style of a file.
+        """Detect the style of a file.
 
         Args:
-            raw: its content.
-            notebook: its JSON, parsed and otherwise unchanged.
+            raw: Its content.
+            notebook: The parsed, otherwise unchanged JSON.
         """
-        text = raw.decode("utf-8", "replace")
+        text = raw.decode("utf-8-sig", "replace")
         found = _INDENT.match(text)
         found_cells = cast("list[object]", notebook.get("cells", []))
         cells = [cast("dict[str, Any]", cell) for cell in found_cells if isinstance(cell, dict)]
@@ -43,13 +41,14 @@ class FileStyle(NamedTuple):
             sorts_keys=all(list(one) == sorted(one) for one in (notebook, *cells)),
             splits_lines=not any(isinstance(source, str) and "\n" in source for source in sources),
             end="\n" if text.endswith("\n") else "",
+            newline="\r\n" if "\r\n" in text else "\n",
         )
 
     def text(self, notebook: dict[str, Any]) -> str:
-        """Return the notebook, as nbformat has it in memory, as JSON of this style."""
+        """Serialize a notebook, given in nbformat's in-memory form, in this style."""
         copied = copy.deepcopy(notebook)
         written = cast("dict[str, Any]", strip_transient(split_lines(copied) if self.splits_lines else copied))
-        # Not nbformat.writes: what isn't in its schema would be logged as an error, and is kept as it was found.
+        # Not nbformat.writes, which logs an error for anything outside its schema; such parts are preserved.
         text = json.dumps(
             written,
             indent=self.indent,
@@ -57,4 +56,5 @@ class FileStyle(NamedTuple):
             sort_keys=self.sorts_keys,
             separators=(",", ": ") if self.indent is not None else (", ", ": "),
         )
-        return HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + self.end
+        text = HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + self.end
+        return text.replace("\n", self.newline)  # JSON escapes those of its texts

@@ -1,4 +1,4 @@
-"""A notebook run from the top in a fresh kernel, each cell compared with what it showed before. Nothing is saved."""
+"""Verification run: a notebook is run in a fresh kernel, comparing each cell's outputs. Nothing is saved."""
 
 import re
 from collections.abc import Iterator
@@ -13,26 +13,26 @@ from vibe_jupyter.notebook.output_differences import difference
 from vibe_jupyter.notebook.verification import CellVerdict, missing_name
 from vibe_jupyter.protocol import SKIP_TAG
 
+# Lines that load or command vibe-jupyter, which aren't part of what is verified.
 _COMMAND: Final = re.compile(r"^([ \t]*)(?:%vibe\b|%?(?:re|un)?load_ext[ \t]+vibe_jupyter\b).*$", re.MULTILINE)
-"""Lines of vibe-jupyter's own: they load it or ask something of it, and are no part of what is verified."""
 
 
 class FreshRun:
-    """Takes a document of its own, whose outputs it replaces."""
+    """Verification of a document, whose outputs are replaced."""
 
     def __init__(self, document: HeadlessDocument, run: NotebookRun, timeout: float | None) -> None:
         """
         Args:
-            document: as the notebook is now.
-            run: with a kernel that ran nothing.
-            timeout: seconds that one cell may take; None for no limit.
+            document: A copy of the notebook.
+            run: Run with a fresh kernel.
+            timeout: Seconds per cell; None for no limit.
         """
         self._document = document
         self._run = run
         self._timeout = timeout
 
     def verdicts(self) -> Iterator[CellVerdict]:
-        """One for each code cell that is not empty, up to the first that fails."""
+        """Yield a verdict for each non-empty code cell, up to the first that fails."""
         for number, cell in enumerate(self._document.cells, start=1):
             if cell["cell_type"] != "code" or not _COMMAND.sub("", cell["source"]).strip():
                 continue
@@ -69,5 +69,5 @@ class FreshRun:
 
 
 def _asks_agent(source: str) -> bool:
-    """Whether a cell gives a prompt. A line with a command of the agent's is left out of its cell instead."""
+    """Return whether a cell is a prompt. Lines with other commands to the agent are removed from their cell instead."""
     return gives_prompt(_COMMAND.sub(r"\1pass", source))

@@ -1,17 +1,20 @@
-"""Continuation of a notebook run whose kernel died: what its cells keep, and the prompt for the rest of the run.
+"""Recovery of a run whose kernel died: keep the cell's output, and continue the run with another prompt.
 
-The conversation's journal has every finished step on disk, so the transcript is made of it. No cell is run again.
+The conversation's journal has every finished step on disk, so the transcript is rebuilt from it. No cell is run again.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import nbformat
 
+from vibe_jupyter.agent.delegation import SUBAGENTS
 from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.app.run_rules import Allowance, allowed_by
 from vibe_jupyter.app.saved_sessions import session_store
 from vibe_jupyter.config import choose_model
 from vibe_jupyter.config.settings import Settings
@@ -31,38 +34,28 @@ from vibe_jupyter.protocol import (
     ToolStarted,
     Usage,
 )
-from vibe_jupyter.session.journal import SHORT_ID, read_journal
+from vibe_jupyter.session.journal import FILE_NAME, SHORT_ID, read_journal
 from vibe_jupyter.ui.run_output import output_metadata
 from vibe_jupyter.ui.transcript import Transcript
 
 LOAD: Final = "%load_ext vibe_jupyter"
 ERROR_NAME: Final = "KernelDied"
-NAMES_SHOWN: Final = 40
-"""Names of lost variables that the prompt lists."""
-LEAST_PRICE: Final = 0.01  # US dollars; 0 would be no limit
+NAMES_SHOWN: Final = 40  # lost variables listed in the prompt
+LEAST_PRICE: Final = 0.01  # US dollars; 0 would mean no limit
 _MAGIC: Final = "%%vibe"
 
 
-class Allowance(NamedTuple):
-    """Turns and US dollars that the limits leave to a run."""
-
-    turns: int
-    price: float | None
-    """None where there is no limit or no known price."""
-
-
 class LostRun(NamedTuple):
-    """A run of the agent that has no end in its journal."""
+    """A run of the agent whose journal has no end."""
 
-    session: str
-    """Id of its conversation."""
+    session: str  # conversation id
     started: RunStarted
-    events: tuple[DurableEvent, ...]
-    """All since its beginning."""
+    events: tuple[DurableEvent, ...]  # all events since the start of the run
+    subagents: tuple["LostRun", ...] = ()  # runs of its sub-agents, finished or not
 
     @property
     def open_step(self) -> str:
-        """The call that was running, in words; "" if none was."""
+        """Description of the call that was running, or ""."""
         over = {event.call_id for event in self.events if isinstance(event, ToolFinished)}
         begun = (event for event in reversed(self.events) if isinstance(event, ToolStarted))
         headline = next((event.headline for event in begun if event.call_id not in over), None)
@@ -70,17 +63,17 @@ class LostRun(NamedTuple):
 
     @property
     def answers(self) -> list[AssistantMessage]:
-        """Every answer of the model."""
+        """All answers of the model."""
         messages = (event.message for event in self.events if isinstance(event, MessageAdded))
         return [message for message in messages if isinstance(message, AssistantMessage)]
 
     def bundle(self, settings: Settings, ending: str, seconds: float) -> dict[str, Any]:
-        """Return the transcript up to its last finished step, as a notebook keeps it.
+        """Return the transcript up to the last finished step, as saved in a notebook.
 
         Args:
-            settings: say what is kept of a run.
-            ending: error below the steps.
-            seconds: time since the run began.
+            settings: Transcript settings.
+            ending: Error shown below the steps.
+            seconds: Time since the run began.
         """
         transcript = Transcript(keep=settings.keep())
         for event in self.events:
@@ -90,30 +83,40 @@ class LostRun(NamedTuple):
         return dict(transcript.bundle())
 
 
-def allowance(
-    parts: Sequence[LostRun], given: Options, settings: Settings, environ: Mapping[str, str]
+def remaining(
+    parts: Sequence[LostRun], given: Options, settings: Settings, environ: Mapping[str, str], seconds: float
 ) -> Allowance | None:
-    """Return what the limits of a run leave, or None if they leave nothing.
+    """Return what remains of a run's limits, or None if one is used up.
 
     Args:
-        parts: the run, in one part for each kernel that died in it.
-        given: options in its cell.
-        settings: settings of the kernel.
-        environ: variables of the kernel.
+        parts: The run, divided at each kernel death.
+        given: Options in its cell.
+        settings: Settings of the kernel.
+        environ: Environment variables of the kernel.
+        seconds: Time since the run began.
     """
-    answers = [answer for part in parts for answer in part.answers]
-    turns = min(settings.max_turns if given.max_turns is None else given.max_turns, MOST_TURNS) - len(answers)
-    price = settings.max_price if given.max_price is None else given.max_price
-    cost = None
-    with suppress(ConfigError):  # such as a model that a cell has named
-        model = choose_model(settings, given.model or parts[0].started.model, environ, keyed=False)
-        cost = model.cost(_usage(answers))
-    left = None if not price or cost is None else price - cost
-    return None if turns < 1 or (left is not None and left <= 0) else Allowance(turns, left)
+    turns, tokens, cost = sum(len(part.answers) for part in parts), 0, 0.0
+    for run in (run for part in parts for run in (part, *part.subagents)):
+        usage = _usage(run.answers)
+        tokens += usage.prompt_tokens + usage.completion_tokens
+        with suppress(ConfigError):  # for example for a model named in a cell
+            named = given.model if run.session == parts[0].session else None
+            model = choose_model(settings, named or run.started.model, environ, keyed=False)
+            cost += model.cost(usage) or 0.0
+    allowed = allowed_by(settings, given)
+    used = Allowance(turns, cost, tokens, seconds)
+    left = Allowance(
+        turns=min(allowed.turns, MOST_TURNS) - used.turns,
+        price=allowed.price and allowed.price - used.price,
+        tokens=allowed.tokens and allowed.tokens - used.tokens,
+        seconds=allowed.seconds and allowed.seconds - used.seconds,
+    )
+    ended = left.turns < 1 or any(have and rest <= 0 for have, rest in zip(allowed[1:], left[1:], strict=True))
+    return None if ended else left
 
 
 def is_prompt_cell(source: str) -> bool:
-    """Return whether the agent's prompt is all that the cell holds."""
+    """Return whether the cell consists of a prompt to the agent."""
     return source.lstrip().startswith(_MAGIC)
 
 
@@ -121,40 +124,48 @@ def _usage(answers: Sequence[AssistantMessage]) -> Usage:
     return sum((answer.usage or Usage() for answer in answers), Usage())
 
 
+def _subagent_runs(folder: Path, began: float) -> Iterator[LostRun]:
+    """Yield the runs of sub-agents that were active after a time, from their journals beside the conversation's."""
+    for journal in folder.glob(f"{SUBAGENTS}/*/{FILE_NAME}"):
+        with suppress(JournalError, OSError):
+            events = read_journal(journal).events if journal.stat().st_mtime >= began else ()
+            if events and isinstance(events[0], RunStarted):
+                yield LostRun(journal.parent.name, events[0], events)
+
+
 class KernelDeaths:
-    """Handles kernels that die while a notebook is run."""
+    """Handler for kernels that die during a notebook run."""
 
     def __init__(
         self, document: HeadlessDocument, run: NotebookRun, place: Path, environ: Mapping[str, str], say: Say
     ) -> None:
         """
         Args:
-            document: the notebook.
-            run: runs its cells.
-            place: path of the notebook.
-            environ: variables of the kernel.
-            say: tells the user.
+            document: The notebook.
+            run: Runs its cells.
+            place: Path of the notebook.
+            environ: Environment variables of the kernel.
+            say: Prints a message for the user.
         """
         self._document = document
         self._run = run
         self._place = place
         self._environ = environ
         self._say = say
-        self.killers: set[str] = set()
-        """Ids of the cells, other than prompts, that were running when a kernel died."""
+        self.killers: set[str] = set()  # ids of cells, except prompts, that were running when a kernel died
         self._told = ""
 
     def handle(self, cell: str, outcome: CellOutcome, began: float, timeout: float | None) -> CellOutcome:
-        """Keep in the notebook what a dead kernel leaves; go on with a run of the agent that has turns left.
+        """Record the death in the notebook, and continue a run of the agent that has turns left.
 
         Args:
-            cell: id of the cell that was sent.
-            outcome: how it ended.
-            began: monotonic time when it was sent.
-            timeout: seconds the cell may take; None for no limit.
+            cell: Id of the cell that was sent.
+            outcome: Its outcome.
+            began: Monotonic time when it was sent.
+            timeout: Time limit of the cell in seconds; None for none.
 
         Returns:
-            The end of the cell.
+            The final outcome of the cell.
         """
         parts: list[LostRun] = []
         part_began = began
@@ -166,7 +177,7 @@ class KernelDeaths:
             code = ""
             if lost is not None and (left is None or left > 0):
                 parts.append(lost)
-                code = self._continuation(cell, parts)
+                code = self._continuation(cell, parts, now - began)
             self._keep_transcript(cell, lost, outcome, now - part_began, goes_on=bool(code))
             if lost is None or not code:
                 break
@@ -178,7 +189,7 @@ class KernelDeaths:
         return outcome
 
     def _restart_for(self, cell: str, lost: LostRun) -> CellOutcome:
-        """Start a new kernel with the conversation in it; the outcome says whether it is there."""
+        """Start a new kernel and resume the conversation in it. The outcome says whether that succeeded."""
         problem = ""
         try:
             started = self._run.restart(LOAD, f"%vibe resume {lost.session}")
@@ -191,23 +202,23 @@ class KernelDeaths:
         return CellOutcome(cell, "error" if problem else "ok", problem)
 
     def told(self) -> str:
-        """Return what the next prompt must say of the latest death, once."""
+        """Return what the next prompt must report about the latest death, and clear it."""
         told, self._told = self._told, ""
         return told
 
     def restart(self, *, loads: bool) -> None:
-        """Replace the kernel that a cell of the user ended, for the prompt that repairs the notebook.
+        """Replace a kernel that a user's cell killed, for the prompt that repairs the notebook.
 
         Args:
-            loads: whether a cell that is still to run loads the extension.
+            loads: Whether a later cell loads the extension.
 
         Raises:
-            NotebookError: it does not start.
+            NotebookError: The kernel doesn't start.
         """
         self._run.restart(*(() if loads else (LOAD,)))
 
     def _note_death(self, outcome: CellOutcome) -> None:
-        """Give each cell that was running an error output, but for prompts, whose transcript says it."""
+        """Add an error output to the cells that were running, except prompts, whose transcript reports it."""
         ran = [cell for cell in self._document.cells if cell["id"] in self._run.died_in]
         killers = [cell for cell in ran if not is_prompt_cell(str(cell["source"]))]
         self.killers.update(str(cell["id"]) for cell in killers)
@@ -224,7 +235,7 @@ class KernelDeaths:
         )
 
     def _lost_names(self) -> list[str]:
-        """Names that cells bound in the dead kernel, as far as their code says."""
+        """Return names that cells bound in the dead kernel, according to their code."""
         ran = [
             str(cell["source"])
             for cell in self._document.cells
@@ -240,7 +251,7 @@ class KernelDeaths:
         return names if len(names) <= NAMES_SHOWN else [*names[:NAMES_SHOWN], f"and {len(names) - NAMES_SHOWN} more"]
 
     def _lost_run(self, seconds: float) -> LostRun | None:
-        """The run of the notebook's conversation that began within so many seconds and has no end."""
+        """Return the unfinished run of the notebook's conversation that was active in the last `seconds`, if any."""
         settings = self._settings()
         named = self._document.conversation
         if settings is None or not named:
@@ -254,22 +265,27 @@ class KernelDeaths:
             begins = [place for place, event in enumerate(events) if isinstance(event, RunStarted)]
             since = events[begins[-1] :] if begins else ()
             if since and isinstance(since[0], RunStarted) and not any(isinstance(one, RunFinished) for one in since):
-                return LostRun(named, since[0], tuple(since))
+                began = time.time() - seconds
+                return LostRun(named, since[0], tuple(since), tuple(_subagent_runs(journal.parent, began)))
         return None
 
-    def _continuation(self, cell: str, parts: Sequence[LostRun]) -> str:
-        """Return the prompt that goes on with the run of a `%%vibe` cell; "" if it may not go on."""
+    def _continuation(self, cell: str, parts: Sequence[LostRun], seconds: float) -> str:
+        """Return the prompt that continues the run of a `%%vibe` cell, or "" if it can't continue."""
         source, started = str(self._document.cell(cell)["source"]).lstrip(), parts[0].started
         settings = self._settings(started.agent)
         if not is_prompt_cell(source) or settings is None:
             return ""
         given, _ = parse_line(source.removeprefix(_MAGIC).partition("\n")[0])
-        left = allowance(parts, given, settings, self._environ)
+        left = remaining(parts, given, settings, self._environ, seconds)
         if left is None:
             return ""
-        options = [f"--max-turns={left.turns}", f'--agent="{started.agent}"']
-        if left.price is not None:
-            options.append(f"--max-price={max(left.price, LEAST_PRICE):.4f}")
+        options = [
+            f"--max-turns={left.turns}",
+            f"--max-price={left.price and max(left.price, LEAST_PRICE):.4f}",
+            f"--max-tokens={left.tokens}",
+            f"--max-seconds={ceil(left.seconds)}",
+            f'--agent="{started.agent}"',
+        ]
         if given.model is not None:
             options.append(f'--model="{given.model}"')
         if given.allowed:

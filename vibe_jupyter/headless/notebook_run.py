@@ -1,4 +1,4 @@
-"""A notebook run without a page: its kernel, its cells one after the other, and the file they are saved to."""
+"""A notebook run without a page: the kernel process and sequential execution of cells."""
 
 import contextlib
 import os
@@ -17,25 +17,23 @@ from typing import Any, Final, Literal
 import zmq
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 from jupyter_client.manager import KernelManager
+from traitlets import TraitError
 
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.headless.document import PANEL, BridgeMethods, DocumentOutputs, HeadlessDocument
 from vibe_jupyter.headless.file import without_halves
 from vibe_jupyter.import_guard import python_environment
 
-START_WAIT: Final = 60.0
-"""Seconds a kernel has to start."""
+START_WAIT: Final = 60.0  # seconds for a kernel to start
 Message = dict[str, Any]
 Channel = Literal["iopub", "shell", "control"]
 
-TURN: Final = 0.5
-"""Seconds between two looks at whether the kernel lives."""
-INTERRUPT_WAIT: Final = 10.0
-"""Seconds an interrupted cell has to end, before the kernel is given up."""
-INTERRUPT_AGAIN: Final = 2.0
-"""Seconds until the next one is sent."""
+TURN: Final = 0.5  # seconds between checks whether the kernel is alive
+INTERRUPT_WAIT: Final = 10.0  # seconds for an interrupted cell to end before giving up on the kernel
+INTERRUPT_AGAIN: Final = 2.0  # seconds between repeated interrupts
+# Options of a prompt; anything after them is text.
 _OPTIONS: Final = r"""(?:\s+--(?:(?:keep-going|keep|no-keep)(?=\s|$)|[^\s=]+(?:=|\s+)(?:"[^"]*"|'[^']*'|\S+)))+"""
-"""The options of a prompt; what follows them is text."""
+_BLANK_LINES: Final = re.compile(r"\s*\n")  # at the beginning of a cell, where IPython removes them
 _DEEDS: Final = {
     "set_source": "edited a cell",
     "insert": "inserted a cell",
@@ -44,40 +42,46 @@ _DEEDS: Final = {
 }
 
 _LAUNCHERS: Final = ("ipykernel_launcher", "ipykernel")
+# Kernel start code for any version of Python: `-P` requires 3.11, and IPython wouldn't add the folder then.
 _START: Final = """\
 import sys; sys.path[:] = filter(None, sys.path)
 try: from vibe_jupyter.import_guard import work_for_us; work_for_us()
 except ImportError: pass
 from runpy import run_module; run_module("{module}", run_name="__main__", alter_sys=True)"""
-"""Starts a kernel in any version of Python; `-P` is not known before 3.11, and IPython would keep the folder out."""
-_NO_CELL: Final = ""
-"""Stands for the id of a cell where code belongs to none."""
-_STDERR: Final = 2
-"""Its descriptor."""
-_WHY_KILLED: Final = MappingProxyType({9: ", as a system sends it that runs out of memory"})
-"""Usual causes of signals, by number."""
+_OTHER_KERNELS: Final = (
+    "`jupyter kernelspec list` shows the installed kernels and their folders; choose another with --kernel."
+)
+# A kernel.json that is malformed, or that names a program which is gone with its environment.
+_BROKEN_SPEC: Final = (OSError, ValueError, TypeError, LookupError, TraitError)
+_NO_CELL: Final = ""  # cell id for code that belongs to no cell
+_STDERR: Final = 2  # file descriptor
+_WHY_KILLED: Final = MappingProxyType({9: ", as a system sends it that runs out of memory"})  # common causes of signals
 
 Status = Literal["ok", "error", "aborted", "interrupted", "timeout", "died"]
 Say = Callable[[str], object]
 
 
 class _SafeStart(KernelSpecManager):
-    """Kernels whose Python starts without the notebook's folder on its path, to which IPython then adds it."""
+    """Kernel specs changed so that Python starts without the notebook's folder on its path. IPython adds it later."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         spec: Any = super().get_kernel_spec(kernel_name)
         return self._safe(spec)
 
     def _safe(self, spec: Any) -> KernelSpec:
-        """With `-m ipykernel_launcher`, Python looks for that module, and what finds it, in the folder first."""
+        """Replace `-m ipykernel_launcher`: to resolve it, Python would search the notebook's folder first.
+
+        That includes the modules that implement the search, such as `runpy`.
+        """
         argv: list[str] = spec.argv
-        if "-m" in argv and (module := argv[(at := argv.index("-m")) + 1]) in _LAUNCHERS:
+        at = argv.index("-m") if "-m" in argv[:-1] else len(argv)
+        if (module := "".join(argv[at + 1 : at + 2])) in _LAUNCHERS:
             spec.argv = [*argv[:at], "-c", _START.format(module=module), *argv[at + 2 :]]
         return spec
 
 
 class _ThisPython(_SafeStart):
-    """Knows one kernel: the Python that runs this, whatever others are installed."""
+    """Kernel specs with only the current Python, regardless of the installed ones."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -85,19 +89,19 @@ class _ThisPython(_SafeStart):
 
 
 class KernelProcess:
-    """Started by the constructor, ended by `close`.
+    """A kernel process, started by the constructor and ended by `close`.
 
     Raises:
-        ConfigError: no kernel of this name is installed.
-        NotebookError: it does not start.
+        ConfigError: No kernel of this name is installed, or its installation is broken.
+        NotebookError: It doesn't start.
     """
 
     def __init__(self, name: str | None, notebook: Path, *, environment: Mapping[str, str] | None = None) -> None:
         """
         Args:
-            name: of its kind; None for the Python that runs this.
-            notebook: the file it is for.
-            environment: variables that it has beside those of this process; None for none.
+            name: Name of the kernel spec; None for the current Python.
+            notebook: The notebook file.
+            environment: Additional environment variables.
         """
         self._name = name
         self._notebook = notebook
@@ -113,19 +117,20 @@ class KernelProcess:
             kernel_spec_manager=_SafeStart() if name else _ThisPython(),
         )
         if sys.platform != "win32":
-            # Sockets in a folder of our own are nobody else's to open.
+            # IPC sockets in a private directory can't be opened by other users, unlike TCP ports.
             self._manager.transport, self._manager.ip = "ipc", f"{self._folder}/s"
-        # Where a server starts the kernel, this says which notebook it is for.
+        # The variable in which Jupyter Server passes the notebook's path.
         variables = {**os.environ, **self._environment, "JPY_SESSION_NAME": str(notebook)}
         variables = python_environment(variables, str(notebook.parent))
         try:
-            # What the kernel writes past its cells is no part of what our own program prints.
+            # Output outside of cells must not mix with our own stdout.
             self._manager.start_kernel(cwd=str(notebook.parent), env=variables, stdout=_STDERR)
         except NoSuchKernel as error:
-            raise ConfigError(
-                f"The notebook requires the kernel {name!r}, which is not installed here. `jupyter kernelspec list` "
-                "shows those that are; choose one with --kernel."
-            ) from error
+            self._remove_folder()
+            raise ConfigError(f"The kernel {name!r} is not installed here. {_OTHER_KERNELS}") from error
+        except _BROKEN_SPEC as error:
+            self._remove_folder()
+            raise ConfigError(f"The kernel {name!r} cannot be started: {error}. {_OTHER_KERNELS}") from error
         self._client = self._manager.client()
         self._client.start_channels()
         try:
@@ -147,38 +152,38 @@ class KernelProcess:
 
     @property
     def client(self) -> str:
-        """The session id in the header of everything we send."""
+        """Session id in the headers of all messages we send."""
         return self._client.session.session
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process is running."""
         return bool(self._manager.is_alive())
 
     @property
     def ending(self) -> str:
-        """Exit code or signal of a process that ended by itself, in words; "" while it runs."""
+        """Exit code or signal if the process ended on its own, else ""."""
         process: Any = getattr(self._manager.provisioner, "process", None)
         code: int | None = getattr(process, "returncode", None)
         if code is None:
             return ""
         if code >= 0:
             return f"exit code {code}"
-        with contextlib.suppress(ValueError):  # of a signal that this Python has no name for
+        with contextlib.suppress(ValueError):  # a signal unknown to this Python version
             return f"signal {signal.Signals(-code).name}{_WHY_KILLED.get(-code, '')}"
         return f"signal {-code}"
 
     def restart(self) -> None:
-        """Replace the process, which may have ended, by a new one.
+        """Replace the process, which may have ended.
 
         Raises:
-            NotebookError: it does not start.
+            NotebookError: The new one doesn't start.
         """
         self.close()
         self._start()
 
     def execute(self, code: str, cell: str) -> str:
-        """Send a cell; returns the id of the request."""
+        """Send a cell and return the request's id."""
         content: dict[str, Any] = {
             "code": without_halves(code),
             "silent": False,
@@ -188,12 +193,13 @@ class KernelProcess:
             "stop_on_error": True,
         }
         message = self._client.session.msg("execute_request", content)
-        message["metadata"] = {"cellId": cell, "deletedCells": []}  # as pages do: the kernel then asks for one
+        # As pages do: a kernel that expects no page would read the saved file, which may be outdated.
+        message["metadata"] = {"cellId": cell, "deletedCells": []}
         self._client.shell_channel.send(message)
         return message["header"]["msg_id"]
 
     def evaluate(self, expression: str) -> str:
-        """Return the repr of an expression, evaluated without a trace in the kernel's history; "" if it raises."""
+        """Return the repr of an expression, evaluated without entering the history; "" if it raises."""
         request = self._client.execute("", silent=True, user_expressions={"it": expression}, allow_stdin=False)
         end = time.monotonic() + START_WAIT
         while time.monotonic() < end and self.is_alive:
@@ -204,11 +210,11 @@ class KernelProcess:
         return ""
 
     def tell(self, kind: str, content: dict[str, Any]) -> None:
-        """Send on the control channel, which the kernel hears while it runs a cell."""
+        """Send a message on the control channel, which the kernel processes even while it runs a cell."""
         self._client.control_channel.send(self._client.session.msg(kind, without_halves(content)))
 
     def next(self, seconds: float) -> tuple[Channel, Message] | None:
-        """The next message; None when none came in this time. Of iopub all is read first."""
+        """Return the next message, or None after `seconds`. Messages on iopub come first."""
         end = time.monotonic() + seconds
         while True:
             ready = dict(self._poller.poll(max(0, round((end - time.monotonic()) * 1000))))
@@ -219,45 +225,43 @@ class KernelProcess:
                 return None
 
     def interrupt(self) -> None:
-        """As ■ does."""
+        """Interrupt the kernel, like the ■ button."""
         self._manager.interrupt_kernel()
 
     def close(self) -> None:
-        """End the process and forget it."""
+        """End the process and clean up."""
         self._client.stop_channels()
         with contextlib.suppress(RuntimeError):
             self._manager.shutdown_kernel()
         self._client.context.destroy(linger=0)
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 @dataclass
 class CellOutcome:
-    """How a cell ended."""
-
     cell: str
     status: Status
-    error: str = ""
-    """Name and words of the exception; empty when there was none."""
+    error: str = ""  # name and message of the exception, or ""
 
 
 @dataclass
 class _Request:
     cell: str
-    asked_by: str | None
-    """Id of the bridge request that wanted the cell to run; None for our own."""
+    asked_by: str | None  # id of the bridge request that caused the run; None for our own
     replied: Message | None = None
-    idle: bool = False
-    """Whether the kernel said on iopub that it is done with it."""
+    idle: bool = False  # True once iopub reported the kernel idle again
 
     @property
     def is_over(self) -> bool:
-        """Whether its end and its reply are here; they come on two channels, and either may be the first."""
+        """True if both reply and idle status have arrived. They come on two channels, in either order."""
         return self.idle and self.replied is not None
 
 
 class NotebookRun:
-    """One kernel, one document, and the messages between them. Belongs to the thread that made it."""
+    """A kernel, a document, and the messages between them. Belongs to the thread that created it."""
 
     def __init__(
         self, document: HeadlessDocument, kernel: KernelProcess, *, path: str, say: Say, allowed: str = ""
@@ -266,62 +270,64 @@ class NotebookRun:
         self._kernel = kernel
         self._path = path
         self._say = say
-        self._allowed = allowed
-        """Tools, with commas between them, that the agent may use in this notebook without asking."""
+        self._allowed = allowed  # comma-separated tools that the agent may use in this notebook without asking
         self._outputs = DocumentOutputs(document)
         self._requests = BridgeMethods(document, self)
-        self._open: dict[str, _Request] = {}
-        """Requests without their end, by message id."""
+        self._open: dict[str, _Request] = {}  # unfinished requests by message id
+        # Ids of the cells that were running when the kernel died, in order of their start.
         self.died_in: tuple[str, ...] = ()
-        """Ids of the cells that were running when the kernel died, in the order in which they began."""
 
     @property
     def client(self) -> str:
-        """Names our connection to the kernel."""
+        """Session id of the connection to the kernel."""
         return self._kernel.client
 
     @property
     def path(self) -> str:
-        """Of the notebook, from its folder on."""
+        """Path of the notebook, relative to its folder."""
         return self._path
 
     @property
     def is_alive(self) -> bool:
-        """Whether the kernel's process runs."""
+        """True if the kernel process is running."""
         return self._kernel.is_alive
 
     def run_cell(self, cell: str, *, timeout: float | None = None, added: str = "") -> CellOutcome:
         """Run one cell to its end.
 
         Args:
-            cell: its id.
-            timeout: seconds it may take; None for no limit.
-            added: sent behind the source of a prompt, and not written into the notebook.
+            cell: Cell id.
+            timeout: Time limit in seconds; None for none.
+            added: Text sent after the source of a prompt, but not written to the notebook.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C; the cell was interrupted and what it had put out is in the document.
+            KeyboardInterrupt: Ctrl-C. The cell was interrupted; its output so far is in the document.
         """
         source = self._document.cell(cell)["source"] + added
         self._document.begin_run(cell)
         return self._run_code(allow_tools(source, self._allowed), cell, timeout)
 
     def continue_cell(self, cell: str, code: str, *, timeout: float | None = None) -> CellOutcome:
-        """Run code behind what the cell shows already. Raises as `run_cell`."""
+        """Run code, appending to the cell's output. Raises as `run_cell`."""
         self._document.running.add(cell)
         return self._run_code(allow_tools(code, self._allowed), cell, timeout)
 
     def restart(self, *commands: str) -> CellOutcome:
-        """Replace the kernel by a new one that has run nothing but these commands, none of which is shown.
+        """Replace the kernel with a new one and run some commands in it without displaying output.
 
         Returns:
-            The end of the first command that failed, or of the last one.
+            The outcome of the first command that failed, or of the last.
 
         Raises:
-            NotebookError: it does not start.
+            NotebookError: The kernel doesn't start.
         """
         self._open.clear()
         self._document.running.clear()
         self._kernel.restart()
+        return self.run_aside(*commands)
+
+    def run_aside(self, *commands: str) -> CellOutcome:
+        """Run some commands without displaying output, as `restart` does. Returns the same."""
         outcome = CellOutcome(_NO_CELL, "ok")
         for command in commands:
             outcome = self._run_code(command, _NO_CELL, START_WAIT)
@@ -330,7 +336,7 @@ class NotebookRun:
         return outcome
 
     def send(self, cell: str, *, asked_by: str | None = None) -> str:
-        """Send a cell to the kernel for the agent; returns the id of the request."""
+        """Send a cell to the kernel for the agent, and return the request's id."""
         source = self._document.cell(cell)["source"]
         self._document.begin_run(cell)
         return self._send_code(source, cell, asked_by)
@@ -349,7 +355,6 @@ class NotebookRun:
             raise
 
     def interrupt(self) -> None:
-        """Interrupt the kernel."""
         self._kernel.interrupt()
 
     def _to_the_end(self, request: _Request, timeout: float | None) -> CellOutcome:
@@ -361,7 +366,7 @@ class NotebookRun:
         return CellOutcome(request.cell, "timeout", f"It ran longer than {timeout:g} s and was interrupted.")
 
     def _interrupt_until_over(self, request: _Request) -> None:
-        """Again and again, since a kernel ignores the interrupt that comes just before the cell does."""
+        """Interrupt repeatedly, since a kernel ignores an interrupt that arrives just before the cell."""
         end = time.monotonic() + INTERRUPT_WAIT
         while self._kernel.is_alive and time.monotonic() < end:
             self.interrupt()
@@ -369,7 +374,7 @@ class NotebookRun:
                 return
 
     def _finish_request(self, request: _Request, timeout: float | None) -> bool:
-        """Handle messages until it is over; False when the time is, or the kernel died."""
+        """Process messages until the request is finished. Returns False on timeout or if the kernel died."""
         end = None if timeout is None else time.monotonic() + timeout
         while not request.is_over:
             left = TURN if end is None else min(TURN, end - time.monotonic())
@@ -400,11 +405,14 @@ class NotebookRun:
             self._outputs.take(request.cell, message)
         if request.is_over:
             del self._open[parent["msg_id"]]
-            if all(other.cell != request.cell for other in self._open.values()):  # else it was sent once more
+            if all(other.cell != request.cell for other in self._open.values()):  # otherwise the cell was sent again
                 self._outputs.number(request.cell, (request.replied or {}).get("execution_count"))
 
     def _hear_status(self, request: _Request, state: str) -> None:
-        """The run ends here, in the order of iopub: what a later cell asks cannot come before it, as the reply can."""
+        """Handle a status message. The run ends with iopub's idle status rather than the reply.
+
+        Messages of later cells can't overtake it on iopub, whereas the reply arrives on another channel.
+        """
         if state != "idle" or request.idle:
             return
         request.idle = True
@@ -423,27 +431,28 @@ class NotebookRun:
 
 
 def allow_tools(source: str, tools: str) -> str:
-    """The code that is sent for a cell: the same, with what the command line allows at each prompt.
+    """Return the code to send for a cell, with the tools allowed on the command line added to each prompt.
 
-    It is not written into the notebook, which would allow it to whoever runs the notebook next.
+    This isn't written to the notebook, where it would apply to whoever runs it next.
 
     Args:
-        source: of the cell: a `%%vibe` cell, or code with `%vibe` lines. Lines in and behind a text in triple quotes
-            stay as they are.
-        tools: names with commas between them; empty for none.
+        source: A `%%vibe` cell, or code with `%vibe` lines. Lines in and after triple-quoted strings stay unchanged.
+        tools: Comma-separated tool names, or "".
     """
     if not tools:
         return source
-    line, newline, rest = source.partition("\n")
+    begin = _BLANK_LINES.match(source)
+    blank = begin[0] if begin else ""
+    line, newline, rest = source[len(blank) :].partition("\n")
     if line.lstrip().startswith("%%"):
-        return _allowing("%%vibe", line, tools) + newline + rest
+        return blank + _allowing("%%vibe", line, tools) + newline + rest
     code = re.split("\"{3}|'{3}", source)[0]
     lines = [_allowing("%vibe", one, tools) for one in code.split("\n")]
     return "\n".join(lines) + source[len(code) :]
 
 
 def _allowing(magic: str, line: str, tools: str) -> str:
-    """One line that begins with this magic, with the tools among its options; another stays as it is."""
+    """Add the tools to the options of a line that starts with this magic. Other lines stay unchanged."""
     found = re.fullmatch(rf"(\s*{magic})(?=\s|$)(.*)", line)
     if found is None:
         return line
@@ -464,7 +473,7 @@ def _cell_outcome(request: _Request) -> CellOutcome:
 
 
 def _changes_text(content: dict[str, Any]) -> str:
-    """What the agent did to the notebook, in words; empty for what only looks."""
+    """Describe the agent's change to the notebook, or return "" for requests that only read."""
     if content["method"] == "run":
         return "ran a cell"
     if content["method"] != "edit":

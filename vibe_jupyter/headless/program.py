@@ -1,4 +1,4 @@
-"""A run shown to a program: its answer, one JSON document, or a line of JSON for each event. Nobody can be asked."""
+"""Run output for programs: the answer, one JSON document, or a line of JSON per event. No approvals are possible."""
 
 import json
 import shlex
@@ -34,18 +34,17 @@ from vibe_jupyter.ui.text_prompt import PromptTasks
 
 Output = Literal["text", "json", "streaming"]
 OUTPUTS: Final[tuple[Output, ...]] = ("text", "json", "streaming")
-NOTICE_LIMIT: Final = 4_000
-"""Characters of a notice that are printed: its end is the next step."""
+NOTICE_LIMIT: Final = 4_000  # characters of a notice to print; long enough for the next step, which comes last
+# Messages for incomplete answers, by stop reason.
 CUT: Final = {
     "length": "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens.",
     "content_filter": "The answer ends here because the server's content filter cut it.",
     "interrupted": "The answer ended early. It is not sent to the model again.",
 }
-"""Said of an answer that is not whole, by how it stopped."""
 
 
 class ProgramFrontEnd:
-    """Hands every event to a writer; what would ask is answered no."""
+    """Front end that passes every event to a writer and rejects approvals and questions."""
 
     def __init__(self, writer: "RunWriter") -> None:
         self._writer = writer
@@ -53,47 +52,45 @@ class ProgramFrontEnd:
         self._send: Send | None = None
 
     def open(self, send: Send) -> None:
-        """Nothing to show yet. Main thread."""
+        """Store `send`. Main thread."""
         self._send = send
 
     async def on_event(self, event: Event) -> None:
-        """Write what is written at once."""
         self._writer.take(event)
         self._asking.take(event, self._send)
 
     async def attended(self) -> bool:
-        """A program answers nothing."""
+        """Return False: a program can't answer."""
         return False
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Write what is written at the end; it has how the run ended. Main thread."""
+        """Write the final output, which includes how the run ended. Main thread."""
         self._send = None
         self._writer.finish()
         return {}
 
 
 class RunWriter:
-    """Writes a run in one of three forms."""
+    """Writer of a run in one of three formats."""
 
     def __init__(self, output: Output, out: TextIO, *, folder: Path | None = None) -> None:
         """
         Args:
-            output: the form.
-            out: gets the form, and nothing else.
-            folder: of the project, where the command line named one.
+            output: The format.
+            out: Stream for the output and nothing else.
+            folder: Project directory, if given on the command line.
         """
         self._output = output
         self._out = out
         self._folder = folder
         self._steps = sys.stderr
-        self.session_id: Callable[[], str] = str
-        """Gives the id of the saved conversation; empty where none is saved."""
+        self.session_id: Callable[[], str] = str  # returns the id of the saved conversation, or ""
         self._messages: list[Message] = []
         self._started: RunStarted | None = None
         self._finished: RunFinished | None = None
 
     def take(self, event: Event) -> None:
-        """The next event."""
+        """Process the next event."""
         event = self._advise(event)
         if self._output == "streaming":
             self._write(event_line(event))
@@ -112,7 +109,7 @@ class RunWriter:
                 pass
 
     def finish(self) -> None:
-        """The run is over."""
+        """Write what remains when the run is over."""
         if self._output == "json":
             self._write(json.dumps(self._document(), ensure_ascii=False, indent=2))
         elif self._output == "text":
@@ -131,7 +128,7 @@ class RunWriter:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the last answer is not whole."""
+        """True if the last answer is incomplete."""
         return bool(self._cut_words())
 
     def _cut_words(self) -> str:
@@ -142,7 +139,7 @@ class RunWriter:
         return next((one for one in reversed(self._messages) if isinstance(one, AssistantMessage)), None)
 
     def _advise(self, event: Event) -> Event:
-        """The event with next steps that can be taken in a shell."""
+        """Replace `%vibe` commands in the event's text with shell commands."""
         match event:
             case Notice(text=text) if "%vibe" in text:
                 return event.model_copy(update={"text": in_shell(text, self._folder)})
@@ -163,7 +160,7 @@ class RunWriter:
         }
 
     def _write(self, text: str) -> None:
-        self._out.write(f"{repair_surrogates(text)}\n")  # such as of a file's name that isn't UTF-8
+        self._out.write(f"{repair_surrogates(text)}\n")  # as in a file name that isn't UTF-8
         self._out.flush()
 
     def _say(self, text: str) -> None:
@@ -172,7 +169,7 @@ class RunWriter:
 
 
 def chat_message(message: Message) -> dict[str, Any]:
-    """A message as Chat Completions writes it."""
+    """Convert a message to the Chat Completions format."""
     match message:
         case UserMessage(parts=parts):
             return {"role": "user", "content": _content(parts)}

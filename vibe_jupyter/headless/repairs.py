@@ -1,6 +1,6 @@
-"""Repair notebooks that Jupyter runs although they break nbformat's rules.
+"""Repair notebooks that violate nbformat but run in Jupyter.
 
-Only what has one meaning is repaired, as nbformat and JupyterLab do. Keys that nbformat doesn't know stay in the file.
+Only unambiguous problems are repaired, as nbformat and JupyterLab do. Keys unknown to nbformat are preserved.
 """
 
 import re
@@ -23,13 +23,13 @@ def repair(notebook: NotebookJson) -> tuple[_Json, list[str]]:
     """Return the notebook in nbformat 4.5 or newer, and a sentence for each kind of repair.
 
     Raises:
-        NotNotebook: a cell can't be understood.
+        NotNotebook: A cell can't be understood.
     """
     notes = _Notes()
     sound = _in_current_format(notebook, notes)
     if not isinstance(sound.get("metadata"), dict):
         sound["metadata"] = {}
-        notes.add("added the missing metadata of the notebook")
+        notes.add("replaced missing or odd metadata of the notebook")
     cells: list[_Json] = sound["cells"]
     for number, cell in enumerate(cells, start=1):
         _repair_cell(number, cell, notes)
@@ -38,7 +38,7 @@ def repair(notebook: NotebookJson) -> tuple[_Json, list[str]]:
 
 
 class _Notes:
-    """Repairs by kind, each with the numbers of its cells."""
+    """Repairs by kind, each with the numbers of the affected cells."""
 
     def __init__(self) -> None:
         self._cells: defaultdict[str, list[int]] = defaultdict(list)
@@ -74,7 +74,7 @@ def _in_current_format(notebook: NotebookJson, notes: _Notes) -> _Json:
         return sound
     if type(notebook.get("nbformat_minor")) is not int:
         notebook["nbformat_minor"] = _WITH_IDS
-        notes.add("added the missing nbformat_minor")
+        notes.add("corrected a missing or odd nbformat_minor")
     return notebook
 
 
@@ -90,10 +90,10 @@ def _repair_cell(number: int, cell: _Json, notes: _Notes) -> None:
     cell["source"] = source
     if not isinstance(cell.get("metadata"), dict):
         cell["metadata"] = {}
-        notes.add("added missing metadata", number)
+        notes.add("replaced missing or odd metadata", number)
     if "attachments" in cell and not isinstance(cell["attachments"], dict):
         del cell["attachments"]
-        notes.add("removed empty attachments", number)
+        notes.add("removed attachments that are no object", number)
     if cell["cell_type"] == "code":
         _repair_code_cell(number, cell, notes)
     else:
@@ -112,16 +112,19 @@ def _repair_code_cell(number: int, cell: _Json, notes: _Notes) -> None:
     outputs = cell.get("outputs")
     if not isinstance(outputs, list):
         cell["outputs"] = outputs = []
-        notes.add("added missing outputs", number)
+        notes.add("replaced missing or odd outputs", number)
     for output in cast("list[object]", outputs):
-        if not isinstance(output, dict):
-            raise NotNotebook(f"is not a valid notebook: an output of cell {number} is no object. Clear it in Jupyter.")
+        if not isinstance(output, dict) or not isinstance(cast(_Json, output).get("output_type"), str):
+            raise NotNotebook(
+                f"is not a valid notebook: an output of cell {number} is no object with an output_type. "
+                "Clear the outputs of that cell."
+            )
         if _repair_output(cast(_Json, output)):
             notes.add("completed an output", number)
 
 
 def _repair_output(output: _Json) -> bool:
-    """Complete an output. Returns whether anything was missing."""
+    """Complete an output, and return whether anything was missing."""
     kind = output.get("output_type")
     defaults: _Json = {}
     match kind:
@@ -146,7 +149,7 @@ def _repair_output(output: _Json) -> bool:
 
 
 def _join_texts(data: _Json) -> None:
-    """Join lines, as nbformat does for all but JSON."""
+    """Join lists of lines, as nbformat does for all types except JSON."""
     for mime, value in data.items():
         joined = None if mime == "application/json" or mime.endswith("+json") else _joined(value)
         if joined is not None:
@@ -154,7 +157,7 @@ def _join_texts(data: _Json) -> None:
 
 
 def _joined(text: object) -> str | None:
-    """A text or a list of its lines; None for anything else."""
+    """Return a text, or join a list of lines; None for anything else."""
     if isinstance(text, str):
         return text
     lines = cast("list[object]", text) if isinstance(text, list) else [None]
@@ -171,6 +174,6 @@ def _give_ids(notebook: _Json, cells: list[_Json], notes: _Notes) -> None:
         is_sound = isinstance(known, str) and _CELL_ID.fullmatch(known) is not None and seen[known] == 0
         if not is_sound:
             cell["id"] = uuid.uuid4().hex[:8]
-            if not had_none or known is not None:  # an older notebook has no ids by its own rules
+            if not had_none or known is not None:  # versions before 4.5 have no ids
                 notes.add("gave a new id where it was missing, odd or used twice", number)
         seen[cell["id"]] += 1
