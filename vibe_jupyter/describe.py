@@ -1,4 +1,4 @@
-"""How the agent describes your variables: have it use your own words for a class of yours.
+"""Custom descriptions of your variables: register a function that describes a class to the agent.
 
 from vibe_jupyter import describe
 

@@ -83,6 +83,17 @@ def test_groups_of_a_long_chart_are_estimated_for_all_its_points(library: str) -
     assert parts == pytest.approx([1_500, 1_000, 500], rel=0.05)
 
 
+def test_a_count_is_about_right_where_that_of_one_series_is() -> None:
+    frame = groups()
+    boxes = go.Box(x=frame["kind"], y=frame["value"])
+    points = [go.Scatter(x=["a", "b"], y=[1, 2]), go.Scatter(x=["a"], y=[3])]
+    assert "n=3" in describe_value(go.Figure(points)).body
+    for traces in ([boxes, *points], [*points, boxes]):
+        first, *_ = re.findall(r"n([=≈])(\d+)", describe_value(go.Figure(traces)).body)
+        assert first[0] == "≈"
+        assert int(first[1]) == pytest.approx(POINTS + 3, rel=0.01)
+
+
 def test_what_a_long_chart_counts_and_sums_is_estimated_for_all_its_rows_and_said_to_be() -> None:
     chart = altair.Chart(groups()).mark_bar().encode(x="kind:N", y="count()")
     sums = altair.Chart(groups()).mark_bar().encode(x="kind:N", y="sum(value)")

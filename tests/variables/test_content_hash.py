@@ -29,6 +29,11 @@ def with_source(table: Any) -> Any:
     return table
 
 
+def read_only(values: Any) -> Any:
+    values.setflags(write=False)
+    return values
+
+
 class Thing:
     def __init__(self, *parts: object) -> None:
         self.size, self.parts = 1, [*parts]
@@ -85,6 +90,7 @@ NEARLY: Final[dict[str, tuple[Any, Any]]] = {
     "index": (frame(), frame().set_index(pd.RangeIndex(1, 181))),
     "name": (frame().b, frame().b.rename("c")),
     "attributes": (frame(), with_source(frame())),
+    "rights": (np.arange(6), read_only(np.arange(6))),
     "shape": (np.arange(6).reshape(2, 3), np.arange(6).reshape(3, 2)),
     "sign of zero": ([0.0], [-0.0]),
     "kind of number": ([1], [True]),
@@ -109,6 +115,11 @@ def test_what_is_made_again_has_the_same_hash(name: str) -> None:
 def test_a_frame_is_the_same_after_a_filter_that_keeps_all_rows() -> None:
     kept = frame()[frame().a >= 0]
     assert same_content(hashed(frame()), hashed(kept)) is True
+
+
+def test_a_column_is_the_same_whoever_may_write_to_its_array() -> None:
+    columns = [pd.Series(values, copy=False) for values in (np.arange(6), read_only(np.arange(6)))]
+    assert same_content(*map(hashed, columns)) is True
 
 
 @pytest.mark.parametrize("name", NEARLY)

@@ -1,6 +1,7 @@
 """What variables held before code is restored, in place, whatever the code did to them."""
 
 import contextlib
+import copy
 import math
 import sqlite3
 import sys
@@ -102,6 +103,16 @@ def test_private_slots_are_restored_and_no_code_of_the_class_is_run_for_that() -
     assert guarded.asked == asked
     assert kept.restore() == ("guarded",)
     assert (object.__getattribute__(guarded, "_Guarded__own"), guarded.asked) == (1, 0)
+
+
+def test_a_class_is_not_changed_by_what_python_notes_in_it_as_an_instance_is_pickled() -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("class Own: pass\nown = Own()", namespace)
+    kept = kept_in(namespace)
+    kept.before_code("copy.copy(own)")
+    copy.copy(namespace["own"])
+    assert "__slotnames__" in vars(namespace["Own"])
+    assert kept.end_run() == ()
 
 
 def test_a_run_without_code_changed_nothing() -> None:

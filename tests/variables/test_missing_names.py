@@ -25,13 +25,13 @@ def namespace() -> dict[str, object]:
     return {"flats": flats, "config": {"alpha": 1}, "settings": Settings()}
 
 
-def hint(code: str) -> str:
+def hint(code: str, *, in_copy: bool = False) -> str:
     """What is said of the error that this code raises."""
     try:
         exec(code, namespace().copy())
     except Exception as error:  # noqa: BLE001 - whatever the code raises
         raised = RaisedError(name=type(error).__name__, message=str(error), traceback="")
-        return MissingNames(namespace).hint(code, raised)
+        return MissingNames(namespace).hint(code, raised, in_copy=in_copy)
     raise AssertionError("nothing was raised")
 
 
@@ -48,6 +48,24 @@ def hint(code: str) -> str:
 )
 def test_what_is_near_a_missing_name_is_named(code: str, says: str) -> None:
     assert hint(code) == says
+
+
+@pytest.mark.parametrize(
+    ("code", "says", "says_in_a_copy"),
+    [
+        ("flats['prise']", f"No column 'prise'. Did you mean 'price'? {COLUMNS}", True),
+        ("flats = flats.copy()\nflats['prise']", f"No column 'prise'. Did you mean 'price'? {COLUMNS}", False),
+        ("x = flats\nconfig['alfa']", "There is no key 'alfa'. Did you mean alpha?", True),
+        ("config = config | {}\nconfig['alfa']", "There is no key 'alfa'. Did you mean alpha?", False),
+        ("for flats in [flats]:\n    flats['prise']", f"No column 'prise'. Did you mean 'price'? {COLUMNS}", False),
+        ("(flats := flats)['prise']", f"No column 'prise'. Did you mean 'price'? {COLUMNS}", False),
+    ],
+)
+def test_of_a_variable_that_the_code_binds_itself_something_is_said_where_it_stays(
+    code: str, says: str, *, says_in_a_copy: bool
+) -> None:
+    assert hint(code) == says
+    assert hint(code, in_copy=True) == (says if says_in_a_copy else "")
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "unheard_of", "{}['key']", "raise KeyError('price')", "int('x')"])

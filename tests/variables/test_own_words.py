@@ -64,6 +64,20 @@ def test_a_registered_function_describes_its_class_and_those_made_from_it(cls: t
     assert "runs=[3, 1]" in describe_value(Experiment()).body
 
 
+def test_of_several_registered_functions_that_of_the_nearest_class_counts_and_then_the_latest() -> None:
+    try:
+        for number, key in enumerate((Experiment, NAMES[Experiment], Experiment, NAMES[Experiment])):
+            register(key, lambda _, number=number: f"words {number}")
+            assert value_line(Better()).endswith(f" words {number}")
+        register(Better, lambda _: "better words")
+        register(Experiment, lambda _: "words again")
+        assert value_line(Better()).endswith(" better words")
+        assert value_line(Experiment()).endswith(" words again")
+    finally:
+        register(Better, None)
+    assert value_line(Better()).endswith(" words again")
+
+
 def test_a_registered_function_that_fails_costs_nothing_but_its_words(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     plain = describe_value(Experiment())

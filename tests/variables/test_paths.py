@@ -25,6 +25,7 @@ class Hostile:
 
     ran: ClassVar[list[str]] = []
     kind = "plain"
+    level = "own"
 
     def __init__(self) -> None:
         self.stored = "text"
@@ -60,6 +61,12 @@ class HostileDict(dict[object, object]):
         return ()
 
 
+class Heir(Hostile):
+    """Takes some of the other's attributes, and has others of its own."""
+
+    kind = "of the heir"
+
+
 Point = collections.namedtuple("Point", "x y")
 VALUES = {
     "d": {"k": {"deep": [1, 2, "last"]}, 3: "three", (1, "a"): "pair", True: "truth"},
@@ -71,6 +78,8 @@ VALUES = {
     "hostile": Hostile(),
     "math": math,
     "Hostile": Hostile,
+    "heir": Heir(),
+    "Heir": Heir,
     "text": "abc",
 }
 
@@ -96,6 +105,10 @@ def _nothing_ran() -> None:
         ("hostile.stored", "str 'text'"),
         ("hostile.kind", "str 'plain'"),
         ("Hostile.kind", "str 'plain'"),
+        ("heir.kind", "str 'of the heir'"),
+        ("Heir.kind", "str 'of the heir'"),
+        ("heir.level", "str 'own'"),
+        ("Heir.level", "str 'own'"),
         ("math.pi", "float 3.14"),
     ],
 )

@@ -3,6 +3,7 @@
 import ast
 import csv
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,28 @@ def test_the_columns_of_a_frame_are_said_with_their_types(make: Callable[[str], 
     line = schema_line(make(TABLES[kind]))
     assert all(label in line for label in LABELS)
     assert "int" in line.casefold()
+
+
+@pytest.mark.parametrize(
+    ("flags", "withheld"),
+    [
+        ("is_new", ""),
+        ("is_new has_key", ""),
+        ("is_new is_old", "is_new is_old"),
+        ("town_Bern town_Basel is_new", "town_Bern town_Basel"),
+        ("town_Bern town_Basel is_new is_old has_key", "town_Bern town_Basel is_new is_old"),
+        ("active", ""),
+        ("Bern Basel", "Bern Basel"),
+        ("a_b_1 a_b_2 a_c_1", "a_b_1 a_b_2"),
+    ],
+)
+def test_flags_that_are_like_each_other_may_be_values_and_are_withheld(flags: str, withheld: str) -> None:
+    kept = [label for label in flags.split() if label not in withheld.split()]
+    frame = pandas.DataFrame({**{label: [True, False] for label in flags.split()}, "is_count": [1, 2]})
+    line = schema_line(frame)
+    assert [label for label in (*flags.split(), "is_count") if f"{label} " in line] == [*kept, "is_count"]
+    count = len(withheld.split())
+    assert re.findall(r"(\d+) labels? withheld", line) == ([str(count)] if count else [])
 
 
 def test_a_label_that_no_name_looks_like_is_withheld(make: Callable[[str], Any], data: PlantedValues) -> None:

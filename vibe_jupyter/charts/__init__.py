@@ -1,6 +1,6 @@
-"""Charts as text, for a model that may not see them. Start reading at `vibe_jupyter.charts.outputs` and `chart_text`.
+"""Charts as text, for models without vision. Start reading at `vibe_jupyter.charts.outputs` and `chart_text`.
 
-Every library's charts become the same few values: panels with axes and series, whose data are plain lists.
+Charts of all libraries become the same few values: panels with axes and series, whose data are plain lists.
 """
 
 from collections.abc import Sequence
@@ -11,49 +11,44 @@ from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, taken, v
 
 __all__ = ["CHART_LIMIT", "NOTHING", "Axis", "Chart", "DataColumn", "Panel", "Series", "series_by_category"]
 
-CHART_LIMIT: Final = 400
-"""Characters of the text of one chart."""
+CHART_LIMIT: Final = 400  # characters of one chart's text
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis, or another channel that shows data, such as color."""
+    """An axis, or another channel that shows data, such as color."""
 
-    name: str
-    """``x``, ``y``, ``z``, ``color``, ``size``."""
+    name: str  # ``x``, ``y``, ``z``, ``color`` or ``size``
     label: str = ""
-    column: DataColumn = NOTHING
-    """All that is drawn along it."""
-    note: str = ""
-    """Such as ``log``."""
+    column: DataColumn = NOTHING  # all values along the axis
+    note: str = ""  # such as ``log``
 
 
 @dataclass(frozen=True)
 class Series:
-    """What is drawn in one go: a line, the points of one color, the bars of one group."""
+    """Data drawn together: a line, the points of one color, the bars of one group."""
 
     kind: str
     name: str = ""
     x: DataColumn = NOTHING
     y: DataColumn = NOTHING
     note: str = ""
-    size: int | None = None
-    """Data points, where they are not what is drawn, as in a histogram; 0 where their number is not known."""
+    size: int | None = None  # number of data points if they aren't drawn individually, as in a histogram; 0 if unknown
 
     @property
     def count(self) -> int:
-        """Data points."""
+        """Number of data points."""
         return max(self.x.count, self.y.count) if self.size is None else self.size
 
     @property
     def is_estimate(self) -> bool:
-        """Whether the number of its points was not counted."""
+        """True if the number of points is an estimate."""
         return self.size is None and (self.x.is_estimate or self.y.is_estimate)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """A pair of axes with the series drawn in it."""
 
     axes: Sequence[Axis] = ()
     series: Sequence[Series] = ()
@@ -63,7 +58,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """All panels of one picture."""
+    """All panels of one figure."""
 
     library: str
     panels: Sequence[Panel] = field(default_factory=tuple[Panel, ...])
@@ -71,7 +66,7 @@ class Chart:
 
 
 def series_by_category(kind: str, name: str, x: DataColumn, y: DataColumn) -> list[Series]:
-    """What is drawn in one go with a box for each category along its axis, as a series for each."""
+    """Split data that is drawn with a box per category into one series per category."""
     found: dict[str, list[int]] = {}
     for place, one in enumerate(x.values):
         found.setdefault(value_text(one), []).append(place)

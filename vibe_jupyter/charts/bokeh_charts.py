@@ -1,6 +1,6 @@
-"""Charts of bokeh, and of holoviews drawn by it, by the models that the page is sent.
+"""Charts of Bokeh, and of HoloViews with the Bokeh backend, from the models sent to the page.
 
-A model is its class's name and its attributes, whether it comes from a page's JSON or from an object in the kernel.
+A model is its class name and attributes, whether it is read from a page's JSON or an object in the kernel.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ from vibe_jupyter.charts.columns import (
     taken,
 )
 
+# Returns a model's class and attributes, or None for anything else.
 ReadModel = Callable[[object], "tuple[str, Mapping[str, Any]] | None"]
-"""Gives a model's class and attributes; None for what is no model."""
 
 _KINDS: Final[Mapping[str, str]] = {
     **{"VBar": "bar", "HBar": "horizontal bar", "Quad": "histogram", "VArea": "area", "HArea": "area"},
@@ -27,6 +27,7 @@ _KINDS: Final[Mapping[str, str]] = {
     **{"Scatter": "scatter", "Circle": "scatter", "Segment": "segments", "VStrip": "strip", "HStrip": "strip"},
     **{"Patches": "patches", "Patch": "area", "Line": "line", "Step": "step line", "Varea": "area"},
 }
+# Attributes with coordinates along x and y. Other glyphs have ``x`` and ``y``.
 _SPATIAL: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "VBar": (("x",), ("top", "bottom")),
     "HBar": (("y",), ("right", "left")),
@@ -37,16 +38,15 @@ _SPATIAL: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "MultiLine": (("xs",), ("ys",)),
     "Patches": (("xs",), ("ys",)),
 }
-"""Attributes of a glyph with places along x and y; the others have ``x`` and ``y``."""
+# Glyphs that extend to the data from a base line or from another glyph.
 _FROM_A_LEVEL: Final = ("VBar", "HBar", "VArea", "HArea")
-"""Glyphs that go up to data, and begin at a level or at the end of another."""
 _MOST_MODELS: Final = 20_000
 _MOST_RENDERERS: Final = 100
 _MOST_DEPTH: Final = 8
 
 
 def bokeh_document(document: Mapping[str, Any], library: str = "bokeh") -> Chart:
-    """The chart of a document's JSON, as it stands in the page."""
+    """Read a chart from a document's JSON, as found in the page."""
     models: dict[str, Mapping[str, Any]] = {}
     for found in _objects(document):
         if len(models) < _MOST_MODELS:
@@ -78,7 +78,7 @@ def _objects(part: object) -> Iterator[Mapping[str, Any]]:
 
 
 def bokeh_chart(roots: Sequence[object], read: ReadModel, library: str = "bokeh") -> Chart:
-    """The chart of some models, plots or layouts of them."""
+    """Read a chart from models, plots or layouts."""
     panels = [_panel(plot, read) for root in roots for plot in _plots(root, read, 0)]
     if len(panels) == 1:
         only = panels[0]
@@ -148,7 +148,7 @@ def _series_of(renderer: Mapping[str, Any], read: ReadModel, name: str) -> list[
         return [Series(shown, "", _first_texts(data), NOTHING)]
     x, y = (joined_column(_column(attributes.get(key), data) for key in keys) for keys in (along, up))
     if kind in _FROM_A_LEVEL:
-        # The other end of a bar is mostly zero, and says something only where it is not.
+        # The base of a bar is usually zero, and only interesting if it isn't.
         ends = [_column(attributes.get(key), data) for key in up]
         y = max(ends, key=lambda one: len(one.distinct)) if ends[0].values else y
         x = _column(attributes.get(along[0]), data)
@@ -162,7 +162,7 @@ def _series_of(renderer: Mapping[str, Any], read: ReadModel, name: str) -> list[
 
 
 def _by_group(kind: str, names: DataColumn, x: DataColumn, y: DataColumn) -> list[Series]:
-    """A legend that takes its texts from a column tells the points of one renderer apart."""
+    """Split a renderer's points into series by the column that provides the legend's texts."""
     groups: dict[str, list[int]] = {}
     for place, one in enumerate(names.values):
         groups.setdefault(str(one), []).append(place)
@@ -176,7 +176,7 @@ def _first_texts(data: Mapping[str, Any]) -> DataColumn:
 
 
 def _data_of(data: object) -> Mapping[str, Any]:
-    """Columns by their names, in either form that bokeh writes mappings in."""
+    """Return columns by name. Bokeh serializes mappings in two ways."""
     known = mapping_of(data)
     if known.get("type") == "map":
         pairs = map(list_of, list_of(known.get("entries")))
@@ -200,7 +200,7 @@ def _column(spec: object, data: Mapping[str, Any]) -> DataColumn:
 
 
 def _legend_names(plot: Mapping[str, Any], read: ReadModel) -> Iterator[tuple[str, str]]:
-    """Identity of a renderer to the text in the legend; with a zero before it, to the column that has the texts."""
+    """Yield each renderer's id with its legend text, or with NUL and the name of the column that has the texts."""
     for place in ("center", "right", "left", "above", "below"):
         for model in filter(None, map(read, list_of(plot.get(place)))):
             if model[0] != "Legend":

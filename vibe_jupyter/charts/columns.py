@@ -1,4 +1,4 @@
-"""Data of a chart as lists of numbers or texts, and what can be said of them."""
+"""A chart's data as lists of numbers or texts, and facts about them."""
 
 import array
 import base64
@@ -15,65 +15,57 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, cast
 
-Value = float | str
-"""A number, or a text; times are texts in the form of ISO 8601."""
+Value = float | str  # number or text; times are texts in ISO 8601 format
 
-MOST_VALUES: Final = 2_000_000
-"""Numbers of one packed column that are unpacked."""
-_TREND: Final = 0.6
-"""Correlation with the order from which on a series rises or falls."""
+MOST_VALUES: Final = 2_000_000  # numbers of one packed column to decode
+_TREND: Final = 0.6  # minimum correlation with the order for a series to count as rising or falling
 _TREND_POINTS: Final = 4
-_TREND_SAMPLE: Final = 500
-"""Points of a longer series that its trend is taken from."""
+_TREND_SAMPLE: Final = 500  # points sampled from longer series to determine the trend
 _TEXT_WIDTH: Final = 24
-_CATEGORIES: Final = 4
-"""Different texts named of one axis."""
+_CATEGORIES: Final = 4  # categories named per axis
 _TIME: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?)?")
 _MIDNIGHT: Final = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|\+00:?00)?$")
+# Array type codes by the type names that Plotly and Bokeh use for packed numbers.
 _CODES: Final[Mapping[str, str]] = {
     **{"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d"},
     **{"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q"},
     **{"uint64": "Q", "float32": "f", "float64": "d", "bool": "b"},
 }
-"""Types of packed numbers, as plotly and bokeh write them, to those of Python's arrays."""
 
 
 @dataclass(frozen=True)
 class DataColumn:
-    """Values that are drawn along one axis."""
+    """Values drawn along one axis."""
 
     values: tuple[Value | None, ...] = ()
     kind: Literal["number", "time", "text"] = "text"
-    total: int | None = None
-    """How many there are, where `values` are a sample with the extremes in it."""
-    is_estimate: bool = False
-    """Whether `total` was not counted: what a sample has of a group stands for the whole."""
-    is_glance: bool = False
-    """Whether the least and the greatest are those of a sample."""
+    total: int | None = None  # number of values if `values` is a sample that includes the extremes
+    is_estimate: bool = False  # True if `total` is extrapolated from a sample
+    is_glance: bool = False  # True if minimum and maximum are those of a sample
 
     @property
     def count(self) -> int:
-        """Values, missing ones among them."""
+        """Number of values, including missing ones."""
         return len(self.values) if self.total is None else self.total
 
     @cached_property
     def known(self) -> tuple[Value, ...]:
-        """Without the missing ones."""
+        """The values without missing ones."""
         return tuple(value for value in self.values if value is not None)
 
     @cached_property
     def low(self) -> Value | None:
-        """The least."""
+        """The minimum, or None for texts."""
         return min(self.known, default=None) if self.kind != "text" else None  # type: ignore[type-var]
 
     @cached_property
     def high(self) -> Value | None:
-        """The greatest."""
+        """The maximum, or None for texts."""
         return max(self.known, default=None) if self.kind != "text" else None  # type: ignore[type-var]
 
     @cached_property
     def distinct(self) -> tuple[Value, ...]:
-        """The different values, in the order they come."""
+        """The distinct values, in order of first occurrence."""
         return tuple(dict.fromkeys(self.known))
 
 
@@ -81,11 +73,11 @@ NOTHING: Final = DataColumn()
 
 
 def column_of(values: object, total: int | None = None) -> DataColumn:
-    """A column of what a chart's specification holds: a list, packed numbers, one value, or nothing."""
+    """Make a column from part of a chart's specification: a list, packed numbers, one value, or nothing."""
     if isinstance(values, DataColumn):
         return values
     given = list(_items_of(values))
-    if given and set(map(type, given)) <= {int, float}:  # the most common, and the longest
+    if given and set(map(type, given)) <= {int, float}:  # the most common case, and the one with the most values
         with suppress(OverflowError):
             return number_column(map(float, cast("list[float]", given)), total)
     items = list(map(one_value, given))
@@ -99,19 +91,19 @@ def column_of(values: object, total: int | None = None) -> DataColumn:
 
 
 def sampled_column(data: Mapping[str, Any], key: str) -> DataColumn:
-    """A column of data that say, where they are a sample, of how many points, and which extremes are not sure."""
+    """Read a column from data that may be a sample, with its total count and whether its extremes are certain."""
     total = data.get("_total")
     column = column_of(data.get(key), total if type(total) is int else None)
     return replace(column, is_glance=True) if key in list_of(data.get("_glanced")) else column
 
 
 def number_column(values: Iterable[float], total: int | None = None) -> DataColumn:
-    """A column of numbers."""
+    """Make a column of numbers. Infinite values and NaN count as missing."""
     return DataColumn(tuple([value if math.isfinite(value) else None for value in values]), "number", total)
 
 
 def joined_column(columns: Iterable[DataColumn]) -> DataColumn:
-    """All of them as one; of several kinds, as texts."""
+    """Concatenate columns. Columns of different kinds become text."""
     parts = [column for column in columns if column.values]
     if not parts:
         return NOTHING
@@ -127,7 +119,7 @@ def joined_column(columns: Iterable[DataColumn]) -> DataColumn:
 
 
 def taken(column: DataColumn, places: Iterable[int]) -> DataColumn:
-    """The values at some places."""
+    """Return the values at the given indices."""
     values = tuple(column.values[place] for place in places if place < len(column.values))
     if column.count == len(column.values):
         return DataColumn(values, column.kind)
@@ -135,19 +127,19 @@ def taken(column: DataColumn, places: Iterable[int]) -> DataColumn:
 
 
 def one_value(value: object) -> Value | None:
-    """A value of a specification; None for what is missing."""
+    """Convert a value of a specification. Returns None for missing values."""
     kind = type(value)
     if kind is float:
         return value if math.isfinite(cast("float", value)) else None  # type: ignore[return-value]
     if kind is int or kind is bool:
         number = cast("int", value)
-        return float(number) if abs(number) < 1 << 1000 else None
+        return float(number) if abs(number) < 1 << 1000 else None  # float() overflows at 1 << 1024
     if kind is str:
         return cast("str", value)
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
     if kind in (list, tuple):
-        # Nested categories, such as bars in groups.
+        # Nested categories, such as grouped bars.
         return " / ".join(value_text(one_value(part)) for part in cast("Sequence[object]", value)[:4])
     return None
 
@@ -161,19 +153,19 @@ def _items_of(values: object) -> Iterable[object]:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """A part of a specification that should be a dictionary; empty where it is something else."""
+    """Return the value if it is exactly a dictionary, else an empty one. Subclasses may override iteration."""
     return cast("Mapping[str, Any]", value) if type(value) is dict else {}
 
 
 def list_of(value: object) -> list[Any]:
-    """A part of a specification that should be a list; empty where it is something else."""
+    """Return the value as a list if it is a list or tuple, else an empty one."""
     if type(value) is tuple:
         return list(cast("tuple[Any, ...]", value))
     return cast("list[Any]", value) if type(value) is list else []
 
 
 def unpacked(packed: Mapping[str, Any]) -> Sequence[object] | None:
-    """Numbers in base64, as plotly (``bdata``) and bokeh (``ndarray``) write them; None where it is something else."""
+    """Decode base64 numbers as Plotly (``bdata``) and Bokeh (``ndarray``) write them. None for anything else."""
     dtype, data = packed.get("dtype"), packed.get("bdata")
     if data is None and packed.get("type") == "ndarray":
         inner = packed.get("array")
@@ -193,12 +185,12 @@ def unpacked(packed: Mapping[str, Any]) -> Sequence[object] | None:
 
 
 def _whole_bytes(raw: bytes) -> bytes:
-    """As they were before bokeh compressed them; never more than have room."""
+    """Undo Bokeh's gzip compression, up to a size limit."""
     return zlib.decompressobj(wbits=31).decompress(raw, MOST_VALUES * 8) if raw[:2] == b"\x1f\x8b" else raw
 
 
 def value_text(value: Value | None) -> str:
-    """A number to five figures, or a text within bounds."""
+    """Format a number with five significant digits, or shorten a text."""
     if value is None:
         return "none"
     if type(value) is str:
@@ -211,7 +203,7 @@ def value_text(value: Value | None) -> str:
 
 
 def range_text(column: DataColumn) -> str:
-    """``1 … 9``, ``about 1 … 9``, or the first categories."""
+    """Describe the range: ``1 … 9``, ``about 1 … 9``, or the first categories."""
     if column.kind != "text":
         low, high = column.low, column.high
         if low is None:
@@ -224,7 +216,7 @@ def range_text(column: DataColumn) -> str:
 
 
 def median_of(column: DataColumn) -> float | None:
-    """The middle of numbers."""
+    """Return the median, or None for anything but numbers."""
     if column.kind != "number" or not column.known:
         return None
     ordered = sorted(cast("tuple[float, ...]", column.known))
@@ -233,7 +225,7 @@ def median_of(column: DataColumn) -> float | None:
 
 
 def trend_of(x: DataColumn, y: DataColumn) -> str:
-    """``rising``, ``falling`` or nothing, of numbers in the order of x."""
+    """Return ``rising``, ``falling`` or "" for numbers in order of x."""
     if y.kind != "number":
         return ""
     pairs = list(zip(x.values, y.values, strict=False)) if len(x.values) == len(y.values) else list(enumerate(y.values))
@@ -255,7 +247,7 @@ def trend_of(x: DataColumn, y: DataColumn) -> str:
 
 
 def extremes_of(x: DataColumn, y: DataColumn) -> tuple[Value | None, Value | None]:
-    """Where along x the least and the greatest y are; None where x says nothing of it."""
+    """Return the x values of the minimum and maximum y, or None if unknown."""
     if y.kind == "text" or len(x.values) != len(y.values) or not y.known:
         return None, None
     return x.values[y.values.index(y.low)], x.values[y.values.index(y.high)]

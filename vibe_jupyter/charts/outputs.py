@@ -1,4 +1,4 @@
-"""The text of a chart in a cell's output, by what the output carries for the page to draw."""
+"""Text of a chart in a cell's output, from the data that the page draws."""
 
 import json
 import logging
@@ -17,8 +17,7 @@ logger = logging.getLogger(__name__)
 _PLOTLY: Final = "application/vnd.plotly.v1+json"
 _VEGA_LITE: Final = re.compile(r"application/vnd\.vegalite\.v\d+(\.\d+)?\+json")
 _VEGA: Final = re.compile(r"application/vnd\.vega(lite)?\.v\d+(\.\d+)?\+json")
-_SIGNS: Final = ("docs_json", "Plotly.", "vega.github.io/schema/vega")
-"""Of scripts that draw a chart."""
+_SIGNS: Final = ("docs_json", "Plotly.", "vega.github.io/schema/vega")  # markers of scripts that draw a chart
 _SOURCES: Final = ("application/javascript", "text/html")
 _BOKEH_DATA: Final = re.compile(r"(?:const|var|let)\s+docs_json\s*=\s*")
 _PLOTLY_CALL: Final = re.compile(r"Plotly\.(?:newPlot|react)\(\s*[\"'][^\"']{1,80}[\"']\s*,\s*")
@@ -29,17 +28,17 @@ _MOST_CALLS: Final = 20
 
 
 def output_chart(data: Mapping[str, Any]) -> str:
-    """The text of the chart among the MIME types of one output; empty where there is none, or one nobody here knows."""
+    """Describe the chart in an output's MIME bundle, or return "" if there is none or its format is unknown."""
     try:
         chart = _chart_of(data)
         return chart_text(chart) if chart is not None and chart.panels else ""
-    except Exception:  # a chart that cannot be read must not cost the output
+    except Exception:  # a chart that can't be read must not cost the output
         logger.warning("A chart in an output could not be described.", exc_info=True)
         return ""
 
 
 def is_chart(data: Mapping[str, Any]) -> bool:
-    """Whether a page would draw a chart of an output, by a glance at it."""
+    """Return whether a page would draw a chart for this output, by a quick check."""
     if _PLOTLY in data or any(map(_VEGA.fullmatch, data)):
         return True
     sources = [_joined_text(data.get(mime)) for mime in _SOURCES]
@@ -47,7 +46,7 @@ def is_chart(data: Mapping[str, Any]) -> bool:
 
 
 def chart_spec(data: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """The kind of chart, ``plotly`` or ``vega-lite``, and its specification; None where the output has none."""
+    """Return the chart type, ``plotly`` or ``vega-lite``, and its specification, or None."""
     if type(figure := data.get(_PLOTLY)) is dict:
         return "plotly", cast("dict[str, Any]", figure)
     for mime, spec in data.items():
@@ -120,7 +119,7 @@ def _documents(source: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_json(source: str, start: int) -> tuple[object, int]:
-    """The JSON value that begins there, and where what follows it begins; None where there is none."""
+    """Parse the JSON value at `start`, and return it with the index after it; None if there is none."""
     while start < len(source) and source[start] in " \t\r\n,":
         start += 1
     quoted = source.startswith("'", start)

@@ -1,4 +1,4 @@
-"""Charts of plotly by their specification: the dictionary of traces and layout that the page draws."""
+"""Charts of Plotly, from the figure's dictionary of traces and layout."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +22,13 @@ _TAG: Final = re.compile(r"<[^<>]{0,80}>")
 _GRIDS: Final = ("heatmap", "contour", "surface", "heatmapgl", "image")
 _ERRORS: Final = ("error_x", "error_y")
 _SPANS: Final = tuple([one, other] for one in (int, float) for other in (int, float))
-_NEAR: Final = 1e-3
-"""How far a title may be from the middle of its panel, as a share of the page."""
+_NEAR: Final = 1e-3  # maximum distance of a title from the center of its panel, as a fraction of the page
 _MOST_TRACES: Final = 200
 _ARRAYS: Final = ("x", "y", "z", "values", "labels", "locations", "lat", "lon", "r", "theta", "a", "b", "open", "close")
 
 
 def plotly_chart(figure: Mapping[str, Any]) -> Chart:
-    """The chart of a figure's JSON."""
+    """Read a chart from a figure's JSON."""
     layout = mapping_of(figure.get("layout"))
     traces = [_with_columns(mapping_of(trace)) for trace in list_of(figure.get("data"))[:_MOST_TRACES]]
     placed: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -40,12 +39,12 @@ def plotly_chart(figure: Mapping[str, Any]) -> Chart:
 
 
 def _with_columns(trace: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With x and y read, which are needed for the axes and for the series."""
+    """Parse x and y, which both the axes and the series need."""
     return {**trace, **{key: sampled_column(trace, key) for key in ("x", "y") if key in trace}}
 
 
 def _place_of(trace: Mapping[str, Any]) -> tuple[str, str]:
-    """The axes or the part of the page that a trace is drawn in."""
+    """Return the axes, or the kind of subplot, that a trace is drawn in."""
     for key in ("scene", "geo", "polar", "subplot", "domain"):
         if key in trace and key != "domain":
             return key, str(trace[key])
@@ -64,7 +63,7 @@ def _panel(place: tuple[str, str], traces: Sequence[Mapping[str, Any]], layout: 
 
 
 def _title_above(place: tuple[str, str], layout: Mapping[str, Any]) -> str:
-    """What stands over the middle of one panel of several, where plotly puts their titles."""
+    """Return the annotation above the center of a panel, which is how Plotly draws subplot titles."""
     spans = [
         list_of(mapping_of(layout.get(f"{name}axis{which.removeprefix(name)}")).get("domain"))
         for name, which in zip("xy", place, strict=True)
@@ -122,7 +121,7 @@ def _channel(trace: Mapping[str, Any], key: str) -> DataColumn:
 
 
 def _grid_column(rows: object) -> DataColumn:
-    """The values of a grid, row by row."""
+    """Flatten a grid's values row by row."""
     if mapping_of(rows):
         return column_of(rows)
     found = list_of(rows)
@@ -189,7 +188,7 @@ def _kind_text(kind: str, trace: Mapping[str, Any]) -> str:
 
 
 def _color_axes(traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> list[Axis]:
-    """Markers whose color or size shows data."""
+    """Return axes for marker colors and sizes that show data."""
     axes: list[Axis] = []
     for channel in ("color", "size"):
         columns = [column_of(mapping_of(trace.get("marker")).get(channel)) for trace in traces]
@@ -201,6 +200,6 @@ def _color_axes(traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) 
 
 
 def _text_of(value: object) -> str:
-    """A title, which may be a text or a mapping with one; without its markup."""
+    """Return a title, given as text or mapping, without markup."""
     text = mapping_of(value).get("text", value)
     return _TAG.sub(" ", text).strip() if type(text) is str else ""

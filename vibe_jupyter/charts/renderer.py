@@ -1,7 +1,6 @@
-"""Draws one chart as PNG, in a process of its own: `python -m vibe_jupyter.charts.renderer spec.json picture.png`.
+"""Render one chart as PNG in a subprocess: `python -m vibe_jupyter.charts.renderer spec.json picture.png`.
 
-Nothing is fetched: Vega gets no address it may read from, and a figure of plotly that names one, or
-shows a map, is not drawn.
+Nothing is fetched: Vega may access no URL, and a Plotly figure that contains one or shows a map isn't rendered.
 """
 
 import importlib
@@ -10,17 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-LIBRARIES: Final = {"vega-lite": "vl_convert", "plotly": "kaleido"}
-"""Kind of chart to the package that draws it."""
+LIBRARIES: Final = {"vega-lite": "vl_convert", "plotly": "kaleido"}  # rendering package by chart type
+# Prefixes of Plotly trace types whose maps are fetched.
 _ON_MAPS: Final = ("scattergeo", "scattermap", "choropleth", "densitymap")
-"""Traces of plotly whose maps come from elsewhere."""
 WIDTH: Final = 700
-HEIGHT: Final = 450
-"""Pixels of a figure of plotly that says nothing of its size."""
+HEIGHT: Final = 450  # pixels of a Plotly figure without a size
 
 
 def draw_chart(kind: str, spec: dict[str, Any]) -> bytes:
-    """The picture of a chart, as PNG."""
     library: Any = importlib.import_module(LIBRARIES[kind])
     if kind == "vega-lite":
         return library.vegalite_to_png(json.dumps(spec), allowed_base_urls=[])
@@ -33,7 +29,7 @@ def draw_chart(kind: str, spec: dict[str, Any]) -> bytes:
 
 
 def main() -> None:
-    """Read the chart that the first argument names, write its picture where the second says."""
+    """Render the chart in the file named by the first argument to the file named by the second."""
     asked = json.loads(Path(sys.argv[1]).read_bytes())
     Path(sys.argv[2]).write_bytes(draw_chart(asked["kind"], asked["spec"]))
 

@@ -1,4 +1,4 @@
-"""The text of a chart: as much of it as has room, the most telling first."""
+"""Text of a chart: as much as fits, most important first."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -14,10 +14,8 @@ from vibe_jupyter.charts.columns import (
     value_text,
 )
 
-_LEVELS: Final = 5
-"""From all that is known of each series to its name, and to no series at all."""
-_LEAST_PANEL: Final = 40
-"""Characters below which no panel's text is worth trying."""
+_LEVELS: Final = 5  # from all facts about each series, to only their names, to no series
+_LEAST_PANEL: Final = 40  # characters; no panel text is shorter
 _TITLE: Final = 60
 _LABEL: Final = 40
 _NAME: Final = 24
@@ -26,7 +24,10 @@ _MOST_SERIES: Final = 40
 
 
 def chart_text(chart: Chart) -> str:
-    """At most `CHART_LIMIT` characters: kind, axes with labels and ranges, series with n, extremes and trend."""
+    """Describe a chart in at most `CHART_LIMIT` characters.
+
+    Includes the kind, axes with labels and ranges, and series with n, extremes and trend.
+    """
     title = f" {_quoted(chart.title, _TITLE)}" if chart.title else ""
     head = f"{chart.library}{title}"
     if not chart.panels:
@@ -93,7 +94,7 @@ def _series_text(series: Sequence[Series], level: int, *, one_kind: bool) -> str
 
 
 def _count_text(series: Sequence[Series]) -> str:
-    """``n=150``, or ``n≈1040`` where that is no count; nothing where it is not known."""
+    """Return ``n=150``, ``n≈1040`` for an estimate, or "" if unknown."""
     total = sum(one.count for one in series)
     return f"n{'≈' if any(one.is_estimate for one in series) else '='}{total}" if total else ""
 
@@ -144,7 +145,7 @@ def _extremes_text(column: DataColumn, other: DataColumn, level: int) -> str:
 
 
 def _overall_extremes(series: Sequence[Series]) -> str:
-    """Which series has the least and the greatest value."""
+    """Return which series has the minimum and which the maximum."""
     known = [one for one in series if one.y.kind == "number" and one.y.known]
     if len(known) < 2:
         return ""

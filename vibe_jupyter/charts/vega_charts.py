@@ -1,6 +1,6 @@
-"""Charts of Altair and other makers of Vega-Lite by their specification.
+"""Charts of Altair and other Vega-Lite libraries, from their specification.
 
-Sums, means and counts are worked out as the page would; what comes of other transformations is named and not known.
+Sums, means and counts are computed as the page would. Other transformations are named, and their results are unknown.
 """
 
 import math
@@ -52,6 +52,7 @@ _FACETS: Final = ("row", "column", "facet")
 _MOST_PANELS: Final = 20
 _MOST_ROWS: Final = 200_000
 _MOST_SERIES: Final = 60
+# Aggregate functions of a group of values.
 _FIGURES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
     "sum": math.fsum,
     "mean": lambda values: math.fsum(values) / len(values),
@@ -60,11 +61,10 @@ _FIGURES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
     "max": max,
     "median": lambda values: median_of(DataColumn(tuple(values), "number")) or 0.0,
 }
-"""What a group of values becomes."""
 
 
 def vega_lite_chart(spec: Mapping[str, Any]) -> Chart:
-    """The chart of a Vega-Lite specification, with the data that are in it."""
+    """Read a chart from a Vega-Lite specification with inline data."""
     named = mapping_of(spec.get("datasets"))
     panels = list(_panels(spec, {}, _Data([], known=False), named))[:_MOST_PANELS]
     title = _title_text(spec.get("title"))
@@ -74,7 +74,7 @@ def vega_lite_chart(spec: Mapping[str, Any]) -> Chart:
 
 
 class _Data:
-    """Rows, and whether they are all that is drawn."""
+    """Data rows, and whether they are complete."""
 
     def __init__(
         self, rows: Rows, *, known: bool, note: str = "", total: int | None = None, is_part: bool = False
@@ -82,18 +82,16 @@ class _Data:
         self.rows = rows
         self.known = known
         self.note = note
-        self.total = len(rows) if total is None else total
-        """How many there are, where `rows` are a sample."""
-        self.is_part = is_part
-        """Whether they are those of one panel."""
+        self.total = len(rows) if total is None else total  # number of rows if `rows` is a sample
+        self.is_part = is_part  # True if they belong to one of several panels
 
     @property
     def weight(self) -> float:
-        """How many rows each of them stands for."""
+        """Number of original rows that each row represents."""
         return self.total / len(self.rows) if self.rows else 1.0
 
     def part(self, rows: Rows) -> "_Data":
-        """Some of them, for a panel of their own."""
+        """Return a subset of the rows, for one panel."""
         total = round(len(rows) * self.weight)
         return _Data(rows, known=self.known, note=self.note, total=total, is_part=True)
 
@@ -131,7 +129,7 @@ def _panels(
 
 
 def _facets(encoding: Mapping[str, Any], data: _Data) -> tuple[str, dict[str, Rows]] | None:
-    """The channel that gives each value a panel of its own, with the rows of each; the first, where there are two."""
+    """Return the first channel that facets the chart, with the rows of each panel."""
     name = next((one for one in _FACETS if type(encoding.get(one)) is dict), None)
     field = _Field(mapping_of(encoding[name])) if name is not None else None
     if name is None or field is None or not field.field or field.bins or field.unit:
@@ -143,7 +141,7 @@ def _facets(encoding: Mapping[str, Any], data: _Data) -> tuple[str, dict[str, Ro
 
 
 def _group_text(field: "_Field", row: Mapping[str, Any]) -> str:
-    """The value of a row that tells the group it belongs to."""
+    """Return the value that determines a row's group."""
     known = column_of([row.get(field.field)]).values
     return value_text(known[0] if known else None)
 
@@ -166,7 +164,7 @@ def _repeated(
 
 
 def _chosen(part: Any, chosen: Mapping[str, Any]) -> Any:
-    """The same with each reference to the repeated field replaced."""
+    """Substitute the repeated field for its references."""
     if type(part) is dict:
         mapping = cast("dict[str, Any]", part)
         if set(mapping) == {"repeat"} and type(mapping["repeat"]) is str:
@@ -194,7 +192,7 @@ def _data_of(spec: Mapping[str, Any], data: _Data, named: Mapping[str, Any]) -> 
 
 
 class _Field:
-    """One channel's definition, its shorthand read."""
+    """Definition of a channel, with its shorthand parsed."""
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
         short = definition.get("shorthand")
@@ -210,7 +208,7 @@ class _Field:
 
     @property
     def label(self) -> str:
-        """What the page writes beside the axis."""
+        """The axis title that the page shows."""
         for title in (self.definition.get("title"), mapping_of(self.definition.get("axis")).get("title")):
             if type(title) in (str, list):
                 return _title_text(title)
@@ -227,7 +225,6 @@ class _Field:
 
 
 def _drawn(layer: Mapping[str, Any], above: Mapping[str, Any], data: _Data, named: Mapping[str, Any]) -> Panel:
-    """One layer alone."""
     data = _data_of(layer, data, named) if layer.get("data") or layer.get("transform") else data
     inner = [mapping_of(one) for one in list_of(layer.get("layer"))]
     encoding = {**above, **mapping_of(layer.get("encoding"))}
@@ -276,12 +273,12 @@ def _column(field: _Field, rows: Iterable[Mapping[str, Any]]) -> DataColumn:
 
 
 def _key_of(field: _Field) -> str:
-    """Where an aggregated row keeps it."""
+    """Return the key of the field in an aggregated row."""
     return f"{field.aggregate}({field.field})" if field.aggregate else field.field
 
 
 def _aggregated(data: _Data, fields: Mapping[str, _Field]) -> _Data:
-    """The rows that are drawn, where a channel counts, sums or averages; bins stay as their values are."""
+    """Aggregate the rows if a channel counts, sums or averages. Binned data stays as it is."""
     wanted = [field for field in fields.values() if field.aggregate]
     if not wanted:
         return data
@@ -307,7 +304,7 @@ def _hashable(value: object) -> object:
 
 
 def _figure(field: _Field, rows: Rows, weight: float) -> float | None:
-    """What a channel shows of a group, each of whose rows stands for `weight` rows."""
+    """Compute a group's aggregate. Each row represents `weight` rows."""
     if field.aggregate == "count":
         return float(round(len(rows) * weight))
     values = [one for one in column_of([row.get(field.field) for row in rows]).known if type(one) is float]
@@ -330,7 +327,7 @@ def _series_of(kind: str, fields: Mapping[str, _Field], data: _Data) -> list[Ser
     if kind == "horizontal bar" and across is not None:
         across, up = up, across
     groups: dict[str, Rows] = {}
-    channels = ("x", "y") if kind == "box" else _GROUPS  # a box each
+    channels = ("x", "y") if kind == "box" else _GROUPS  # a box per category
     field = next((fields[name] for name in channels if _is_group(fields.get(name), rows)), None)
     if kind == "box" and field is not None and field is fields.get("y"):
         kind, across, up = "horizontal box", up, across
@@ -354,7 +351,7 @@ def _first(fields: Mapping[str, _Field], *names: str) -> _Field | None:
 
 
 def _is_group(field: _Field | None, rows: Rows) -> bool:
-    """Whether a channel tells series apart, and does not show a quantity."""
+    """Return whether a channel separates series rather than showing a quantity."""
     if field is None or not field.field or field.aggregate or field.bins:
         return False
     wanted = str(field.definition.get("type") or "")
@@ -365,7 +362,7 @@ def _is_group(field: _Field | None, rows: Rows) -> bool:
 
 
 def _merged(panels: Sequence[Panel], title: str) -> Panel:
-    """Layers over each other: one pair of axes."""
+    """Merge layers into one panel."""
     if len(panels) == 1:
         only = panels[0]
         return Panel(only.axes, only.series, only.title or title, only.note)

@@ -1,1 +1,1 @@
-"""The user's variables in words. Start reading at `vibe_jupyter.variables.describe`."""
+"""Text descriptions of the user's variables. Start reading at `vibe_jupyter.variables.describe`."""

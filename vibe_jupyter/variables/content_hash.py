@@ -1,7 +1,7 @@
-"""Bounded hashes of whole values: they tell whether code set a variable to what it was before.
+"""Bounded content hashes, which show whether code set a variable to its previous value.
 
-Equal hashes mean equal content, whichever objects hold it: a frame that was read again, a list that was built again.
-No method of a user's class is called. A value of an unknown class in C, or one that is too large, has no hash.
+Equal hashes mean equal content, regardless of identity: a frame that was read again, or a list that was rebuilt. No
+method of a user's class is called. Values of unknown C types, and values that are too large, have no hash.
 """
 
 import array
@@ -23,15 +23,12 @@ from typing import Any, Final, NamedTuple
 from vibe_jupyter.variables.keeping import MISSING, attribute_places, class_names, read_attribute
 from vibe_jupyter.variables.kept_parts import is_in_python, is_of, is_own_class, vars_of
 
-MOST_BYTES: Final = 256 << 20
-"""Bytes of arrays and texts in one value."""
-_PIECE: Final = 1 << 20
-"""Values of an array that are hashed between two looks at the clock."""
-_MOST_LISTED: Final = 1_000_000
-"""Values of a column that are made Python objects for it."""
-_DIGEST_SIZE: Final = 16
-"""Bytes of a hash."""
+MOST_BYTES: Final = 256 << 20  # bytes of arrays and strings in one value
+_PIECE: Final = 1 << 20  # array elements hashed between two checks of the time
+_MOST_LISTED: Final = 1_000_000  # column values that are converted to Python objects for hashing
+_DIGEST_SIZE: Final = 16  # bytes
 
+# Classes whose `repr` contains everything that defines a value.
 _BY_REPR: Final = frozenset(
     {
         *(types.NoneType, bool, int, float, complex, range, types.EllipsisType, types.NotImplementedType),
@@ -39,11 +36,11 @@ _BY_REPR: Final = frozenset(
         *(pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
     }
 )
-"""Classes whose `repr` says all of a value."""
 _SIMPLE: Final = frozenset({types.NoneType, bool, int, float, complex, str, bytes})
 _BY_REPR_IN_PANDAS: Final = frozenset({"Timestamp", "Timedelta", "NaTType", "NAType", "Period", "Interval"})
 
 
+# Components of values of these classes.
 _PARTS: Final[Mapping[type, Callable[[Any], Iterable[object]]]] = {
     slice: lambda value: (value.start, value.stop, value.step),
     re.Pattern: lambda value: (value.pattern, value.flags),
@@ -53,21 +50,20 @@ _PARTS: Final[Mapping[type, Callable[[Any], Iterable[object]]]] = {
     staticmethod: lambda value: (value.__func__,),
     classmethod: lambda value: (value.__func__,),
 }
-"""The parts of which values of these classes are made."""
 
 
 class ContentHash(NamedTuple):
-    """The content of one value."""
+    """Content hash of one value."""
 
     digest: bytes
+    # Ids of user-defined classes in it. Redefining a class yields a different object even if its content is equal.
     identities: tuple[int, ...]
-    """Ids of the user's classes: code that makes such a class again makes another one, whatever its content."""
 
 
 class ContentHasher:
-    """Hashes within a budget of CPU time, shared by all its values.
+    """Hasher with a CPU time budget for all its values.
 
-    Keeps references to the parts that count by their identity, so that no id is given to another object.
+    It references all parts that are compared by identity, so that their ids can't be reused.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -76,7 +72,7 @@ class ContentHasher:
 
     @property
     def is_spent(self) -> bool:
-        """True once the time is over."""
+        """True once the time budget is used up."""
         return time.thread_time() > self._until
 
     def hash(self, value: object) -> ContentHash | None:
@@ -84,39 +80,36 @@ class ContentHasher:
         feed = _Feed(self._until)
         try:
             feed.add(value)
-        except Exception:  # noqa: BLE001 - whatever an object of a library answers, there is just no hash
+        except Exception:  # noqa: BLE001 - a library's object may raise anything; there is just no hash then
             return None
         self._held += feed.held
         return ContentHash(feed.digest(), tuple(map(id, feed.held)))
 
 
 class _Unhashable(Exception):
-    """The value is too large, or of an unknown class."""
+    """The value is too large or of an unknown class."""
 
 
 class _Feed:
-    """The hash of one value while it is walked."""
+    """Incremental hash of one value."""
 
     def __init__(self, until: float) -> None:
-        self.held: list[object] = []
-        """Parts that count by their identity."""
+        self.held: list[object] = []  # parts compared by identity
         self._hash = hashlib.blake2b(digest_size=_DIGEST_SIZE)
         self._until = until
         self._left = MOST_BYTES
-        self._open: dict[int, int] = {}
-        """Depth of each object that is being walked, by its identity."""
+        self._open: dict[int, int] = {}  # depth of each object being walked, by id
 
     def digest(self) -> bytes:
-        """Return the hash of what was added."""
         return self._hash.digest()
 
     def add(self, value: Any) -> None:
-        """Add a value with all its parts."""
+        """Add a value and everything in it."""
         if time.thread_time() > self._until:
             raise _Unhashable
         if self._add_plain(value):
             return
-        if id(value) in self._open:  # a list that holds itself
+        if id(value) in self._open:  # a recursive structure
             self._put("again", str(self._open[id(value)]).encode())
             return
         self._open[id(value)] = len(self._open)
@@ -127,7 +120,7 @@ class _Feed:
         del self._open[id(value)]
 
     def _put(self, tag: str, data: bytes = b"") -> None:
-        """Add a tag and data so that no two sequences of them give the same bytes."""
+        """Add a tag and data, length-prefixed so that no two sequences produce the same bytes."""
         self._spend(len(data))
         self._hash.update(f"{tag}:{len(data)}:".encode())
         self._hash.update(data)
@@ -140,7 +133,7 @@ class _Feed:
     def _add_all(self, tag: str, values: Iterable[Any]) -> None:
         held = list(values)
         self._put(tag, str(len(held)).encode())
-        if _SIMPLE.issuperset(map(type, held)):  # one repr for all is ten times as fast
+        if _SIMPLE.issuperset(map(type, held)):  # one repr for all items is ten times faster
             self._put("simple", repr(held).encode())
             return
         for value in held:
@@ -193,7 +186,7 @@ class _Feed:
         return feed.digest()
 
     def _add_function(self, value: Any) -> bool:
-        """Add a function by its code, without the place where it stands."""
+        """Add a function by its code, without file name and line numbers."""
         if type(value) is types.CodeType:
             self._put("code", value.co_code)
             arguments = (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
@@ -214,6 +207,7 @@ class _Feed:
         polars: Any = sys.modules.get("polars")
         kind = _class_of(value)
         if numpy is not None and kind is numpy.ndarray:
+            self._put("writeable", str(value.flags.writeable).encode())
             self._add_array(value, numpy)
         elif numpy is not None and is_of(value, numpy.generic) and _library_of(kind) == "numpy":
             self._put(f"scalar {value.dtype.str}", value.tobytes())
@@ -248,18 +242,30 @@ class _Feed:
             self._add_all("axes", value.axes)
             self._add_all("about", (dict(value.attrs), value.flags.allows_duplicate_labels))
             if kind is pandas.DataFrame:
-                self._add_all("columns", value._iter_column_arrays())
+                for column in value._iter_column_arrays():
+                    self._add_column(column, numpy)
             else:
-                self._add_all("column", (value.name, value._values))
+                self.add(value.name)
+                self._add_column(value._values, numpy)
         elif is_of(value, pandas.MultiIndex):
             self._add_all("levels", (list(value.names), *map(value.get_level_values, range(value.nlevels))))
-        elif is_of(value, pandas.Index):  # a filter that keeps all rows makes numbers of a range
-            self._add_all("index", (value.name, value._values))
+        # Compared by values: filtering that keeps all rows turns a RangeIndex into an Index.
+        elif is_of(value, pandas.Index):
+            self._put("index")
+            self.add(value.name)
+            self._add_column(value._values, numpy)
         elif is_of(value, pandas.api.extensions.ExtensionArray):
             self._add_extension_array(value, numpy, pandas)
         else:
             return False
         return True
+
+    def _add_column(self, values: Any, numpy: Any) -> None:
+        """Add values of pandas, which sets arrays read-only as it likes."""
+        if type(values) is numpy.ndarray:
+            self._add_array(values, numpy)
+        else:
+            self.add(values)
 
     def _add_extension_array(self, value: Any, numpy: Any, pandas: Any) -> None:
         self._put("extension", f"{type(value).__name__} {value.dtype} {len(value)}".encode())
@@ -271,7 +277,7 @@ class _Feed:
         self._add_array(numpy.asarray(pandas.util.hash_array(value)), numpy)
 
     def _add_of_polars(self, value: Any, polars: Any) -> bool:
-        """Add its values as Python objects: hashes of polars use threads, which a forked process has not."""
+        """Add values as Python objects: polars hashes on threads, which don't exist in a forked process."""
         if polars is None or type(value) not in (polars.DataFrame, polars.Series):
             return False
         columns = value.get_columns() if type(value) is polars.DataFrame else [value]
@@ -283,16 +289,16 @@ class _Feed:
         return True
 
     def _add_class(self, value: Any) -> None:
-        """Add a class of the user's."""
+        """Add a user-defined class."""
         self.held.append(value)
         content = class_names(value)
         self._add_all("class", (value.__qualname__, value.__bases__, *content.keys()))
         self._add_all("content", content.values())
 
     def _add_object(self, value: Any) -> None:
-        """Add an object of a class in Python by its attributes."""
+        """Add an instance of a Python class by its attributes."""
         if not all(one is object or is_in_python(one) for one in type(value).__mro__):
-            raise _Unhashable  # not all of it is in its attributes
+            raise _Unhashable  # part of its state may be outside its attributes
         kind = _class_of(value)
         self.add(kind)
         names = [name for name in attribute_places(kind) if read_attribute(value, name) is not MISSING]
@@ -303,7 +309,7 @@ class _Feed:
 
 
 def same_content(before: ContentHash | None, after: ContentHash | None) -> bool | None:
-    """Return whether two hashes are of equal content; None if that isn't known."""
+    """Return whether two hashes stand for equal content, or None if unknown."""
     if before is None or after is None:
         return None
     if before.digest != after.digest:

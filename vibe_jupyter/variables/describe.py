@@ -1,10 +1,10 @@
-"""The user's variables as text, bounded in time and size, without running any of their code.
+"""Describe the user's variables as text, bounded in time and size, without running any of their code.
 
-An adapter that fails never fails its caller: the value is described by its class and the name of the error.
+A failing adapter never fails its caller: the value is then described by its class and the name of the error.
 
-An adapter is found by the classes of the value: the nearest one in its method resolution order that is, by identity,
-a class some adapter names. Libraries that are not imported are not imported for it. A new kind of value is one line in
-`vibe_jupyter.variables.kinds` and an adapter beside the others in `vibe_jupyter.variables.adapters`.
+An adapter is looked up along the value's method resolution order by class identity. Libraries that aren't imported
+yet stay unimported. To support a new kind of value, add a line to `vibe_jupyter.variables.kinds` and an adapter to
+`vibe_jupyter.variables.adapters`.
 """
 
 import collections
@@ -94,18 +94,18 @@ _OBJECT_ADAPTER: Final = object_adapter()
 
 
 class CallMain(Protocol):
-    """Runs work on the kernel's main thread, where variables are read."""
+    """Callable that runs a function on the kernel's main thread, where variables are read."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
-        """What `work` returned, or raised."""
+        """Return or raise what `work` does."""
         ...
 
 
 def describe_value(value: object, view: VariableView | None = None) -> VariableDescription:
-    """All that can be said of one value.
+    """Describe one value in full.
 
     Raises:
-        ToolError: `view` names a column that the value does not have.
+        ToolError: `view` names a column that the value doesn't have.
     """
     return _guarded(
         value,
@@ -115,27 +115,27 @@ def describe_value(value: object, view: VariableView | None = None) -> VariableD
 
 
 def value_kind(value: object) -> str:
-    """The class of a value as people search for it: ``pandas.DataFrame``, ``int``, ``function``, ``module``."""
+    """Return a value's class in the form people search for: ``pandas.DataFrame``, ``int``, ``function``, ``module``."""
     return type_name(value)
 
 
 def summary_line(name: str, value: object) -> str:
-    """``penguins: pandas DataFrame 344 × 8 (species str, …)``, in at most a millisecond."""
+    """Return ``penguins: pandas DataFrame 344 × 8 (species str, …)``, in at most a millisecond."""
     return f"{name}: {value_line(value)}"
 
 
 def value_line(value: object) -> str:
-    """Kind and extent of a value in one line."""
+    """Return a value's kind and size in one line."""
     return _guarded(value, lambda: _find_adapter(value).line(value), lambda error: _undescribed(value, error))
 
 
 def column_labels(value: object) -> Sequence[str]:
-    """Labels of the first columns of a frame, or of the variables of a data set; empty for what has none."""
+    """Return labels of a frame's first columns or a data set's variables; empty for other values."""
     return _guarded(value, lambda: tuple(_find_adapter(value).labels(value)), lambda error: ())
 
 
 def column_types(value: object, labels: Sequence[str]) -> Mapping[str, str]:
-    """Some columns of a frame with their types; empty where these are not known apart from the values."""
+    """Return types of some of a frame's columns; empty if the adapter can't separate them from values."""
     if not labels:
         return {}
     table = describe_value(value, VariableView(columns=tuple(labels), rows=0, stats=False)).table
@@ -143,19 +143,22 @@ def column_types(value: object, labels: Sequence[str]) -> Mapping[str, str]:
 
 
 def value_fingerprint(value: object) -> object:
-    """Equal while the value looks unchanged: identity, shape, types and a sample; keeps no reference to it."""
+    """Return a value that stays equal while the variable looks unchanged. Keeps no reference to it.
+
+    Compares identity, shape, types and a sample.
+    """
     return _guarded(value, lambda: _find_adapter(value).fingerprint(value), lambda error: id(value))
 
 
 def _guarded(value: object, read: Callable[[], T], fallback: Callable[[BaseException], T]) -> T:
-    """What `read` returns, or `fallback` when an adapter fails; numpy's floating-point warnings are not shown."""
+    """Return the result of `read`, or `fallback` if an adapter fails. NumPy's floating-point warnings are silenced."""
     errstate = loaded_attribute("numpy", "errstate")
     try:
         with errstate(all="ignore") if errstate else nullcontext():
             return read()
     except (ToolError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # panics of libraries written in Rust are no Exception
+    except BaseException as error:  # panics of Rust libraries derive from BaseException
         logger.warning("A value of class %s could not be described.", type_name(value), exc_info=True)
         return fallback(error)
 

@@ -1,4 +1,4 @@
-"""How variables are described to the model: with their values, or by names, types and counts alone."""
+"""The two ways to describe variables to the model: with values, or by names, types and counts only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -7,16 +7,12 @@ from vibe_jupyter.variables.describe import column_labels, column_types, describ
 
 
 class Describing(NamedTuple):
-    """One of the two ways."""
+    """A way of describing variables."""
 
-    line: Callable[[object], str]
-    """A value in one line."""
-    text: Callable[[object], str]
-    """All that is said of it."""
-    labels: Callable[[object], Sequence[str]]
-    """Of the first columns of a frame."""
-    types: Callable[[object, Sequence[str]], Mapping[str, str]]
-    """Of some columns."""
+    line: Callable[[object], str]  # value in one line
+    text: Callable[[object], str]  # full description
+    labels: Callable[[object], Sequence[str]]  # labels of a frame's first columns
+    types: Callable[[object, Sequence[str]], Mapping[str, str]]  # types of some columns
     schema_only: bool = False
 
 
@@ -29,7 +25,7 @@ WITH_VALUES: Final = Describing(value_line, _whole_text, column_labels, column_t
 
 
 def by_schema() -> Describing:
-    """By names, types and counts alone."""
+    """Return the way that reveals only names, types and counts, never values."""
     from vibe_jupyter.variables import schema_text as schema  # noqa: PLC0415 - in a privacy mode that few choose
 
     return Describing(

@@ -1,4 +1,4 @@
-"""What code did to the variables: compared bit for bit where the code can reach them."""
+"""Detect which variables code changed, comparing bit for bit those that the code can reach."""
 
 import math
 import time
@@ -18,16 +18,15 @@ from vibe_jupyter.variables.describe import value_kind, value_line
 from vibe_jupyter.variables.frame_changes import frame_shape
 from vibe_jupyter.variables.kept import KeptVariables, VariableLooks
 
+# Seconds for describing variables before the code runs. Those that the code names come first.
 TIME_LIMIT: Final = 0.05
-"""Seconds in which variables are described before the code runs; those that it names come first."""
+# CPU seconds for hashing values before the code runs, and again afterwards for those it assigned.
 HASH_LIMIT: Final = 0.2
-"""Seconds of CPU for hashing values before the code runs, and again after it for those that it set."""
-_MODULE: Final = "module "
-"""What the line of an imported module begins with: it changes nothing."""
+_MODULE: Final = "module "  # prefix of a module's line; importing one isn't a change
 
 
 class VariableEffects:
-    """Of one piece of code. Main thread only, of a copy of the kernel, since all of it is kept until the copy ends."""
+    """Effects of one piece of code. Main thread only, in a forked copy: snapshots are kept until the copy exits."""
 
     def __init__(self, namespace: Callable[[], Mapping[str, object]]) -> None:
         self._namespace = namespace
@@ -41,7 +40,7 @@ class VariableEffects:
         self._hashes: dict[str, ContentHash | None] = {}
 
     def before_code(self, code: str) -> None:
-        """Keep how they are."""
+        """Take a snapshot of the variables."""
         self._kept.before_code(code)
         self._marks = self._looks.of_code(code)
         namespace = self._namespace()
@@ -57,7 +56,7 @@ class VariableEffects:
                 self._shapes[name] = shape
 
     def after_code(self, code: str) -> list[VariableEffect]:
-        """Return what is different now; last, variables that the code may have changed and that can't be compared."""
+        """Return the changed variables, followed by reachable ones that can't be compared."""
         now = self._namespace()
         marks = self._looks.of_code(code)
         looks_different = [name for name in self._marks if name in marks and self._marks[name] != marks[name]]
@@ -75,11 +74,11 @@ class VariableEffects:
 
     def _hashes_of(self, names: Sequence[str], namespace: Mapping[str, object]) -> dict[str, ContentHash | None]:
         hasher = ContentHasher(HASH_LIMIT)
-        self._hashers.append(hasher)  # both must live until they are compared
+        self._hashers.append(hasher)  # both hashers must live until their hashes are compared, or ids could be reused
         return {name: hasher.hash(namespace[name]) for name in names if not hasher.is_spent}
 
     def _effect(self, name: str, now: Mapping[str, object], content: ContentHash | None) -> VariableEffect | None:
-        """None for an imported module, which changes nothing."""
+        """Return a variable's change, or None for an imported module."""
         if name not in now:
             return VariableEffect(name, "removed")
         after, shape = _look(now[name]), _shape(now[name])
@@ -99,7 +98,7 @@ def _look(value: object) -> ValueLook:
 
 
 def _shape(value: object) -> FrameShape | None:
-    """The shape within the bounds of a report."""
+    """Return the shape, cut to the limits of a report."""
     shape = frame_shape(value)
     if shape is None:
         return None

@@ -9,7 +9,7 @@ _EXTENT_ALONE = VariableView(rows=0, stats=False)
 
 
 def frame_shape(value: object) -> FrameShape | None:
-    """The shape of a frame, no value looked at; None for what is no frame, has no columns or does not know its rows."""
+    """Return a frame's shape without reading any value. None for other values, and for frames of unknown length."""
     if not column_labels(value):
         return None
     described = describe_value(value, _EXTENT_ALONE)

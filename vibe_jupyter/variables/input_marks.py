@@ -1,4 +1,4 @@
-"""Marks of the variables that a piece of code reads: what each was, in a few words and eight digits."""
+"""Fingerprints of the variables that a cell reads: a short description and eight hex digits."""
 
 import hashlib
 import time
@@ -11,26 +11,24 @@ from vibe_jupyter.variables.adapters import class_mro, is_one_of, type_name, typ
 from vibe_jupyter.variables.describe import describe_value
 from vibe_jupyter.variables.schema_text import schema_headline
 
-TIME_LIMIT: Final = 0.1
-"""Seconds in which variables are described; those that are left have no hash."""
-MOST_INPUTS: Final = 40
-"""Variables of one cell that are marked."""
+TIME_LIMIT: Final = 0.1  # seconds; variables not described by then have no hash
+MOST_INPUTS: Final = 40  # variables recorded per cell
 _HASH_DIGITS: Final = 8
+# Classes of code rather than data.
 _NO_DATA: Final = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
-"""Classes of what is code, and no input."""
 
 
 def input_marks(
     names: Iterable[str], namespace: Mapping[str, object], tells_value: Callable[[str], bool]
 ) -> dict[str, InputMark]:
-    """Marks of those of the names that are data. Main thread; a millisecond for most variables.
+    """Return marks for the names that are bound to data. Main thread; takes a millisecond for most variables.
 
-    The hash is equal in another kernel too, unlike `value_fingerprint`, so that two notebooks can be compared.
+    Unlike `value_fingerprint`, the hash is equal across kernels, so that two notebooks can be compared.
 
     Args:
-        names: what the code reads.
-        namespace: the user's variables.
-        tells_value: whether anything may be told of the value that a name has.
+        names: Names that the code reads.
+        namespace: The user's variables.
+        tells_value: Returns whether a name's value may be revealed, even as a hash.
     """
     until = time.monotonic() + TIME_LIMIT
     marks: dict[str, InputMark] = {}
@@ -46,7 +44,7 @@ def input_marks(
 
 
 def _value_hash(value: object) -> str:
-    """Empty where a description tells nothing but the class."""
+    """Hash the description, or return "" if it reveals only the class."""
     described = describe_value(value)
     if described.headline == f"<{type_name(value)}>":
         return ""

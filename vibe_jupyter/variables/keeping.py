@@ -1,7 +1,7 @@
-"""How one object is kept, and made again what it was: in place, by none of the code of its class.
+"""Snapshot one object and restore it in place, without running code of its class.
 
-What an object holds of its own (the items of a list, the values of an array) and its attributes are kept each for
-itself, since a class of the user's may have both.
+An object's own content (list items, array values) and its attributes are saved separately, since a user-defined
+subclass may have both.
 """
 
 import array
@@ -29,37 +29,37 @@ from vibe_jupyter.variables.kept_parts import (
 )
 
 _BOUND: Final = (types.MethodType, types.BuiltinFunctionType)
+# C types whose instances have only attributes.
 _BY_ATTRIBUTES: Final = (object, BaseException, Exception, types.SimpleNamespace, types.FunctionType, types.CellType)
-"""Classes in C whose objects have nothing but attributes."""
+# Settable attributes that C types provide outside `__dict__`.
 _ATTRIBUTES_IN_C: Final[Mapping[type, tuple[str, ...]]] = {
     types.FunctionType: ("__code__", "__defaults__", "__kwdefaults__"),
     types.CellType: ("cell_contents",),
     BaseException: ("args",),
     collections.defaultdict: ("default_factory",),
 }
-"""Those that can be set, by the classes that have them."""
+# Names that Python itself stores in a class.
 _OF_CLASS: Final = frozenset(
     {
         *("__dict__", "__weakref__", "__abstractmethods__", "_abc_impl"),
         *("__annotations__", "__annotations_cache__", "__annotate__", "__annotate_func__"),
+        *("__slotnames__", "__firstlineno__"),  # cached when an instance is copied or pickled; a line of the cell
     }
 )
-"""What Python keeps in a class for itself."""
 _NO_ATTRIBUTES: Final = frozenset({list, dict, set, bytearray, array.array, collections.deque})
-MISSING: Final = object()
-"""Stands where no attribute is."""
+MISSING: Final = object()  # marks an absent attribute
 
 
 def keep_parts(value: Any, room: int, compared: float = COMPARED) -> KeptParts:
-    """Keep one object.
+    """Snapshot one object.
 
     Args:
-        value: the object.
-        room: bytes that may be copied.
-        compared: as `keep_library_object`.
+        value: The object.
+        room: Bytes that may be copied.
+        compared: See `keep_library_object`.
 
     Raises:
-        ValueError: it cannot be kept; says why.
+        ValueError: The object can't be saved. The message gives the reason.
     """
     if is_of(value, type):
         return _keep_class(value)
@@ -73,14 +73,14 @@ def keep_parts(value: Any, room: int, compared: float = COMPARED) -> KeptParts:
 
 
 def class_names(kind: type) -> Mapping[str, object]:
-    """What a class of the user's binds, without what Python keeps there for itself; empty for all others."""
+    """Return a user-defined class's names, without Python's internal ones; empty for other classes."""
     if not is_own_class(kind):
         return {}
     return {name: one for name, one in type.__getattribute__(kind, "__dict__").items() if name not in _OF_CLASS}
 
 
 def _keep_content(value: Any, room: int) -> KeptParts | None:
-    """Of a container of Python's, or a generator of random numbers; None for all others."""
+    """Snapshot a built-in container or a random number generator. Returns None for other objects."""
     if is_of(value, list):
         return _keep_sequence(value, list)
     if is_of(value, collections.deque):
@@ -149,7 +149,7 @@ def _refill_bytes(value: Any, data: bytes) -> None:
 
 
 def _held_by(value: Any) -> list[object]:
-    """What an object that nothing changes refers to."""
+    """Return the objects that an immutable container refers to."""
     if is_of(value, functools.partial):
         return [value.func, value.args, value.keywords]
     return [object.__getattribute__(value, "__self__")] if is_of(value, *_BOUND) else list(value)
@@ -182,7 +182,7 @@ def _must_be_in_python(value: object) -> None:
 
 
 def _keep_attributes(value: object, content: KeptParts | None) -> KeptParts | None:
-    """Without those that are kept with its content; None where it has none."""
+    """Snapshot attributes not covered by `content`. Returns None if there can't be any."""
     kind = type(value)
     held, places = vars_of(value), [] if kind in _NO_ATTRIBUTES else list(attribute_places(kind))
     if held is None and not places:
@@ -232,7 +232,7 @@ def _closure(value: object) -> Sequence[object]:
 
 
 def attribute_places(kind: type) -> Iterator[str]:
-    """Attributes that are in no dictionary."""
+    """Yield names of attributes that aren't in `__dict__`: slots and C-level attributes."""
     for one in kind.__mro__:
         yield from _ATTRIBUTES_IN_C.get(one, ())
         for name in slots_of(one):
@@ -243,10 +243,10 @@ def attribute_places(kind: type) -> Iterator[str]:
 
 
 def read_attribute(value: object, name: str) -> object:
-    """An attribute; `MISSING` where there is none."""
+    """Return an attribute, or `MISSING`."""
     try:
         return object.__getattribute__(value, name)
-    except (AttributeError, ValueError):  # an empty cell of a closure is a wrong value
+    except (AttributeError, ValueError):  # an empty closure cell raises ValueError
         return MISSING
 
 

@@ -1,10 +1,10 @@
-"""What variables held before code of a run, kept in memory so that `%vibe undo` restores them.
+"""Snapshots of variables before a run's code, which `%vibe undo` restores.
 
-Each object that the code may reach is kept for itself, by its parts: a list by what stands in it, an array by its
-values, a frame by a copy that shares its columns until one is written to. It is restored in place, so that all names
-and containers that hold it see it as it was. What has no such parts (a connection, a file, a model in C) is not kept.
+Each object that the code may reach is saved by its parts: a list by its items, an array by its values, a frame by a
+copy-on-write copy. Restoring works in place, so that all names and containers that reference the object see its old
+state. Objects without such parts (connections, files, C models) aren't saved.
 
-Where nothing is restored, the looks of the variables alone tell which of them code changed in place.
+If nothing needs to be restored, fingerprints alone show which variables code changed in place.
 """
 
 import contextlib
@@ -20,20 +20,17 @@ from vibe_jupyter.variables.keeping import class_names, keep_parts
 from vibe_jupyter.variables.kept_libraries import COMPARED
 from vibe_jupyter.variables.kept_parts import MOST_PARTS, TOO_MANY, KeptParts, is_of, is_plain
 
-MOST_COPIED: Final = 256 << 20
-"""Bytes of arrays that are copied for one run."""
-TIME_LIMIT: Final = 0.25
-"""Seconds of CPU for keeping what one piece of code may reach."""
-LOOK_LIMIT: Final = 0.02
-"""Seconds in which variables are looked at to tell which a piece of code changed in place."""
+MOST_COPIED: Final = 256 << 20  # bytes of arrays copied per run
+TIME_LIMIT: Final = 0.25  # CPU seconds for saving what one piece of code may reach
+LOOK_LIMIT: Final = 0.02  # seconds for fingerprinting variables to detect in-place changes
 _WORD: Final = lazy_pattern(r"[^\W\d]\w*")
+# Names by which code can access variables that it doesn't mention.
 _REACHES_ALL: Final = frozenset({"globals", "locals", "exec", "eval", "vars", "get_ipython", "user_ns"})
-"""Words by which code reaches variables that it does not name."""
 _MAGIC: Final = lazy_pattern(r"^\s*[%!]", re.MULTILINE)
 
 
 class KeptVariables:
-    """Those of one run. Main thread only."""
+    """Snapshot of the variables for one run. Main thread only."""
 
     def __init__(
         self,
@@ -41,34 +38,32 @@ class KeptVariables:
         bound: MutableMapping[str, object],
         compared: float = COMPARED,
     ) -> None:
-        """
+        """Create an empty snapshot.
+
         Args:
-            namespace: gives the user's variables.
-            bound: where they are bound and deleted.
-            compared: bytes of a frame's columns that may be compared; one that differs in more counts as changed.
+            namespace: Returns the user's variables.
+            bound: Mapping in which variables are rebound and deleted on restore.
+            compared: Bytes of a frame's columns that may be compared. A frame with more differing bytes counts as
+                changed.
         """
         self._compared = compared
         self._namespace = namespace
         self._bound = bound
+        # The namespace before the first code. Once the run has ended, only names that it rebound or deleted.
         self._before: dict[str, object] | None = None
-        """Before the first code; once the run is over, only those that it bound to something else or deleted."""
+        # Saved objects by id: the object, the variable through which it was found, and its parts.
         self._kept: dict[int, tuple[object, str, KeptParts]] = {}
-        """By the identity of each object: the object, the variable by which it was found, and its parts."""
-        self._in_reach: set[str] = set()
-        """Variables that the code may reach."""
-        self._left: dict[str, tuple[int, object]] = {}
-        """How all looked when the run was over."""
-        self._bound_otherwise: Sequence[str] = ()
-        """Names that the run made, deleted or bound to something else."""
+        self._in_reach: set[str] = set()  # variables that the code may reach
+        self._left: dict[str, tuple[int, object]] = {}  # ids and fingerprints of all variables at the end of the run
+        self._bound_otherwise: Sequence[str] = ()  # names that the run created, deleted or rebound
+        # Objects that the run changed in place, under the variable through which each was found and its own name.
         self._touched: list[tuple[str, KeptParts]] = []
-        """Objects that the run changed in place, by the variable that was found to hold each, and by its own."""
-        self._since: list[tuple[str, KeptParts]] = []
-        """The same objects as the run left them, as far as there is room."""
+        self._since: list[tuple[str, KeptParts]] = []  # the same objects as the run left them, as far as memory allows
         self._lost: dict[str, str] = {}
         self._copied = 0
 
     def before_code(self, code: str) -> None:
-        """Keep what this code may reach, unless it is kept already."""
+        """Save what this code may reach, unless it is saved already."""
         namespace = self._namespace()
         if self._before is None:
             self._before = dict(namespace)
@@ -84,16 +79,16 @@ class KeptVariables:
                 left += self._keep(namespace[name], name, until)
 
     def not_undone(self, code: str) -> Mapping[str, str]:
-        """Variables that this code may reach and of which not all would be kept, each with the reason."""
+        """Return variables that this code may reach but that can't be saved completely, with the reason for each."""
         trial = KeptVariables(self._namespace, self._bound)
         trial._copied = self._copied
         trial.before_code(code)
         return trial._lost
 
     def end_run(self) -> tuple[str, ...]:
-        """Look at what the run left; gives the variables that it bound, deleted or changed in place.
+        """Compare with the state after the run and return the variables it rebound, deleted or changed in place.
 
-        What it left as it was is let go: else nothing that the user deletes would give its memory back.
+        Unchanged objects are released; otherwise, memory of variables that the user deletes would never be freed.
         """
         if self._before is None:  # no code ran
             return ()
@@ -105,7 +100,7 @@ class KeptVariables:
                 continue
             names = dict.fromkeys((own_names.get(id(value), found), found))
             self._touched += [(name, parts) for name in names]
-            with contextlib.suppress(Exception):  # what it looks like tells the rest
+            with contextlib.suppress(Exception):  # the fingerprints cover the rest
                 left = self._parts_of(value)
                 self._since += [(name, left) for name in names]
         self._kept.clear()
@@ -121,17 +116,17 @@ class KeptVariables:
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """Variables that were in reach and of which not all is kept, each with the reason."""
+        """Reachable variables that couldn't be saved completely, with the reason for each."""
         return self._lost
 
     @property
     def changed_since(self) -> tuple[str, ...]:
-        """Those that look different from how the run left them, among those that restoring would change."""
+        """Variables changed since the run ended, among those that `restore` would change."""
         now, changed = self._marks(), {name for name, parts in self._since if not _is_same(parts)}
         return tuple(n for n in self._changed() if n in changed or now.get(n) != self._left.get(n))
 
     def restore(self) -> tuple[str, ...]:
-        """Make them as they were; gives those that were different."""
+        """Restore all changed variables and return their names."""
         before, changed = self._before, self._changed()
         if before is None:
             return ()
@@ -150,19 +145,19 @@ class KeptVariables:
         return tuple(dict.fromkeys((*self._rebound(), *in_place)))
 
     def _rebound(self) -> tuple[str, ...]:
-        """Those that the run bound to something else, made or deleted, and that are not as before again."""
+        """Return names that the run rebound, created or deleted, unless they are back to their previous object."""
         before, now, missing = self._before or {}, self._namespace(), object()
         return tuple(n for n in self._bound_otherwise if before.get(n, missing) is not now.get(n, missing))
 
     def _marks(self) -> dict[str, tuple[int, object]]:
-        """How all variables look now: which objects they are, and how these look that the code may have reached."""
+        """Return every variable's id, and a fingerprint for those that the code may have reached."""
         return {
             name: (id(value), value_fingerprint(value) if name in self._in_reach else None)
             for name, value in self._namespace().items()
         }
 
     def _keep(self, value: object, name: str, until: float) -> Iterable[str]:
-        """With all it holds; gives what the user's functions in it name."""
+        """Save a value and everything in it. Returns the names that user-defined functions in it refer to."""
         left, named = [value], set[str]()
         while left:
             one = left.pop()
@@ -173,7 +168,7 @@ class KeptVariables:
                 break
             try:
                 parts = self._parts_of(one)
-            except Exception as error:  # noqa: BLE001 - whatever an object answers, the code must run
+            except Exception as error:  # noqa: BLE001 - whatever an object raises, the code must still run
                 self._lost.setdefault(name, str(error) or f"{value_kind(one)} cannot be kept")
                 continue
             self._kept[id(one)] = (one, name, parts)
@@ -188,13 +183,13 @@ class KeptVariables:
 
 
 class VariableLooks:
-    """Main thread only, since it reads variables; runs none of their code."""
+    """Fingerprints of variables. Main thread only; runs none of their code."""
 
     def __init__(self, namespace: Callable[[], Mapping[str, object]]) -> None:
         self._namespace = namespace
 
     def of_code(self, code: str) -> dict[str, object]:
-        """Marks of the variables, those that the code names first; equal as long as the variable looks unchanged."""
+        """Return fingerprints of the variables, those that the code names first, within `LOOK_LIMIT`."""
         namespace = self._namespace()
         named = [name for name in dict.fromkeys(_WORD.findall(code)) if name in namespace]
         until = time.monotonic() + LOOK_LIMIT
@@ -208,14 +203,14 @@ class VariableLooks:
 
 
 def _is_same(parts: KeptParts) -> bool:
-    """Not what a thread of the user's changes meanwhile, such as a dict that grows."""
+    """Return whether the object is unchanged. False if a user's thread modifies it during the comparison."""
     with contextlib.suppress(RuntimeError):
         return parts.is_same()
     return False
 
 
 def _named_by(code: str, namespace: Mapping[str, object]) -> set[str]:
-    """Variables that the code names; all where it may reach any."""
+    """Return variables that the code names, or all if it may access any."""
     words = set(_WORD.findall(code))
     if not words.isdisjoint(_REACHES_ALL) or _MAGIC.search(code):
         return set(namespace)
@@ -223,7 +218,7 @@ def _named_by(code: str, namespace: Mapping[str, object]) -> set[str]:
 
 
 def _names_in(value: object) -> Iterator[str]:
-    """What a function or the methods of a class of the user's name."""
+    """Yield names that a function, or the methods of a user-defined class, refer to."""
     functions = class_names(cast("type", value)).values() if is_of(value, type) else (value,)
     stack = [one.__code__ for one in functions if type(one) is types.FunctionType]
     while stack:

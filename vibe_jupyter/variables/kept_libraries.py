@@ -1,6 +1,6 @@
-"""How objects of numpy, pandas, polars and torch are kept: arrays by their values, frames by a copy that shares them.
+"""Snapshots of NumPy, pandas, polars and torch objects: arrays by value, frames by a copy that shares memory.
 
-None of these libraries is imported for it.
+No library is imported for this.
 """
 
 import math
@@ -12,26 +12,24 @@ from typing import Any, Final
 from vibe_jupyter.variables.describe import value_kind
 from vibe_jupyter.variables.kept_parts import KeptParts, holding, is_of, restore_vars, vars_of, within
 
+# Python objects inspected per column or array. Larger ones are sampled evenly.
 OBJECTS_LOOKED_AT: Final = 100_000
-"""Python objects of one column or array that are looked into; of more a spread sample."""
+# Bytes of columns compared once they no longer share memory. A frame with more counts as changed.
 COMPARED: Final = 16 << 20
-"""Bytes of columns that are compared, where they are no longer shared; a frame with more counts as changed."""
-_PIECE: Final = 1 << 17
-"""Values of a column that are compared at a time."""
-_PLAIN_SIZES: Final = (1, 2, 4, 8)
-"""Bytes of a value that numpy compares as a whole number."""
+_PIECE: Final = 1 << 17  # column values compared at a time
+_PLAIN_SIZES: Final = (1, 2, 4, 8)  # item sizes that NumPy can compare as integers
 
 
 def keep_library_object(value: Any, room: int, compared: float = COMPARED) -> KeptParts | None:
-    """Keep what it holds; None where it is of none of these libraries.
+    """Snapshot an object of one of these libraries. Returns None for other objects.
 
     Args:
-        value: the object.
-        room: bytes that may be copied.
-        compared: bytes of a frame's columns that may be compared; one that differs in more counts as changed.
+        value: The object.
+        room: Bytes that may be copied.
+        compared: Bytes of a frame's columns that may be compared. A frame with more differing bytes counts as changed.
 
     Raises:
-        ValueError: it cannot be kept; says why.
+        ValueError: The object can't be saved. The message gives the reason.
     """
     numpy: Any = sys.modules.get("numpy")
     pandas: Any = sys.modules.get("pandas")
@@ -55,7 +53,7 @@ def keep_library_object(value: Any, room: int, compared: float = COMPARED) -> Ke
 
 
 def _keep_dice(value: Any, random: Any) -> KeptParts | None:
-    """A generator of random numbers."""
+    """Snapshot a random number generator. Returns None for other objects."""
     if is_of(value, random.RandomState):
         state = value.get_state(legacy=False)
         return KeptParts(lambda: repr(value.get_state(legacy=False)) == repr(state), lambda: value.set_state(state))
@@ -82,7 +80,7 @@ def _keep_array(value: Any, numpy: Any, room: int) -> KeptParts:
     def restore() -> None:
         if was_writeable and not value.flags.writeable:
             value.setflags(write=True)
-        with warnings.catch_warnings():  # newer versions of numpy warn of setting these
+        with warnings.catch_warnings():  # newer NumPy versions deprecate setting dtype and shape
             warnings.simplefilter("ignore")
             if value.dtype != copy.dtype:
                 value.dtype = copy.dtype
@@ -97,7 +95,7 @@ def _keep_array(value: Any, numpy: Any, room: int) -> KeptParts:
 
 
 def _objects_in(items: Any) -> Sequence[object]:
-    """The Python objects that an array holds and that can change."""
+    """Return the mutable Python objects in an array."""
     flat = items.reshape(-1)
     if len(flat) > OBJECTS_LOOKED_AT and not holding(flat[:: len(flat) // OBJECTS_LOOKED_AT + 1].tolist()):
         return ()
@@ -138,20 +136,20 @@ def _object_columns(value: Any) -> Sequence[Any]:
 
 
 def _is_object(kind: Any) -> bool:
-    """Not those of pandas's own, of which some call themselves so."""
+    """Return whether a dtype stores Python objects. Some pandas dtypes are named "object" but don't."""
     return bool(getattr(kind, "hasobject", False))
 
 
 def _columns(value: Any) -> Sequence[Any]:
-    """As arrays, of which nothing is copied."""
+    """Return the columns as arrays without copying."""
     return list(value._iter_column_arrays()) if value.ndim == 2 else [value._values]
 
 
 def _shares_blocks(value: Any, copy: Any) -> bool:
-    """Whether nothing was written to any column since they were shared: found without looking at the columns."""
+    """Return whether no column was written to since the copy. Compares only addresses, not values."""
     try:
         return all(_shares(*pair) for pair in zip(value._mgr.arrays, copy._mgr.arrays, strict=True))
-    except (AttributeError, ValueError):  # other blocks, or another version that keeps none
+    except (AttributeError, ValueError):  # different blocks, or a pandas version without them
         return False
 
 
@@ -168,7 +166,7 @@ def _shares(one: Any, other: Any) -> bool:
 
 
 def _same_values(one: Any, other: Any) -> bool:
-    """Bit for bit, where it is an array of numpy's; in pieces, since the first that differs ends it."""
+    """Compare NumPy arrays bit for bit, in pieces, to stop at the first difference; others with `equals`."""
     if one.dtype != other.dtype or len(one) != len(other):
         return False
     if not hasattr(one, "ctypes"):
@@ -215,7 +213,7 @@ def _same_polars(value: Any, clone: Any, polars: Any) -> bool:
 
 
 def _place_of(series: Any) -> object:
-    """Where its values lie; None where polars does not say."""
+    """Return the address of a polars column's values, or None if polars can't provide it."""
     if not series.dtype.is_numeric() or series.null_count() or series.n_chunks() != 1:
         return None
     values = series.to_numpy(allow_copy=False)

@@ -1,4 +1,4 @@
-"""One object as it was, and which objects need not be kept, since nothing changes them."""
+"""The snapshot of one object, and the rules for immutable objects, which need none."""
 
 import re
 import struct
@@ -6,14 +6,12 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-MOST_PARTS: Final = 200_000
-"""Objects that are kept for one run."""
+MOST_PARTS: Final = 200_000  # objects saved per run
 TOO_MANY: Final = "it has too many parts to keep"
+# Py_TPFLAGS_HEAPTYPE, set for classes created at run time, some of them by C extensions.
 _HEAP_TYPE: Final = 1 << 9
-"""The flag of classes that are made while Python runs, some of them in C."""
 _POINTER: Final = struct.calcsize("P")
-_OWN_POINTERS: Final = 2
-"""What each object has for its dictionary and for weak references to it."""
+_OWN_POINTERS: Final = 2  # pointers for `__dict__` and `__weakref__`
 _PLAIN: Final = frozenset(
     {
         *(types.NoneType, bool, int, float, complex, str, bytes, range, slice, types.EllipsisType, re.Pattern),
@@ -23,17 +21,17 @@ _PLAIN: Final = frozenset(
         *(property, staticmethod, classmethod),
     }
 )
+# Modules whose classes have immutable instances.
 _PLAIN_MODULES: Final = ("datetime", "fractions", "uuid", "pathlib", "zoneinfo", "enum")
-"""Whose objects nothing changes."""
+# Immutable classes, by module.
 _PLAIN_CLASSES: Final = {
     "decimal": ("Decimal",),
     "pyarrow": ("Array", "ChunkedArray", "DataType", "Field", "RecordBatch", "Scalar", "Schema", "Table"),
 }
-"""Of which nothing changes an object, by their module."""
+# Libraries whose C types are immutable, except `_CHANGING`.
 _PLAIN_LIBRARIES: Final = ("numpy", "pandas", "sklearn", "scipy", "polars")
-"""Whose classes in C nothing changes, but for some of numpy."""
+# NumPy's mutable C types.
 _CHANGING: Final = ("ndarray", "RandomState", "Generator", "BitGenerator", "nditer", "flatiter")
-"""Classes in C of numpy that something changes."""
 
 
 def _owns_none(_name: str) -> bool:
@@ -41,20 +39,18 @@ def _owns_none(_name: str) -> bool:
 
 
 class KeptParts(NamedTuple):
-    """One object as it was."""
+    """Snapshot of one object."""
 
     is_same: Callable[[], bool]
     restore: Callable[[], object]
-    parts: Sequence[object] = ()
-    """What it holds that can change by itself."""
-    size: int = 0
-    """Bytes that were copied."""
+    parts: Sequence[object] = ()  # contained objects that can change independently
+    size: int = 0  # bytes copied
+    # Whether an attribute is part of this snapshot rather than saved separately.
     owns: Callable[[str], bool] = _owns_none
-    """Whether an attribute is kept with it, and not for itself."""
 
 
 def is_plain(value: object) -> bool:
-    """Whether nothing changes it, or what changes it is not looked into."""
+    """Return whether a value is immutable, or of a kind that isn't searched for changes."""
     kind = type(value)
     if kind in _PLAIN or is_of(value, types.ModuleType):
         return True
@@ -76,12 +72,15 @@ def is_plain(value: object) -> bool:
 
 
 def is_own_class(kind: type) -> bool:
-    """Whether the user made it in the notebook."""
+    """Return whether the class was defined in the notebook."""
     return type.__getattribute__(kind, "__dict__").get("__module__") == "__main__"
 
 
 def is_in_python(kind: type) -> bool:
-    """Whether the class itself is, of whatever bases: its objects have no more than a dictionary and slots."""
+    """Return whether the class itself, regardless of its bases, is written in Python.
+
+    Its instances then add only a `__dict__` and slots to those of its base.
+    """
     if not kind.__flags__ & _HEAP_TYPE or kind.__base__ is None:
         return False
     more = kind.__basicsize__ - kind.__base__.__basicsize__
@@ -89,16 +88,16 @@ def is_in_python(kind: type) -> bool:
 
 
 def slots_of(kind: type) -> Sequence[str]:
-    """The names of its own, as the class gives them."""
+    """Return the class's own slot names, as declared."""
     given = type.__getattribute__(kind, "__dict__").get("__slots__", ())
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 def holding(parts: Sequence[object]) -> Sequence[object]:
-    """Those parts that can change, found by their classes, of which a list of millions has few.
+    """Return the mutable parts. Decides by class, since even a list of millions contains few classes.
 
     Raises:
-        ValueError: they are too many to keep.
+        ValueError: There are too many to save.
     """
     if set(map(type, parts)) <= _PLAIN:
         return ()
@@ -113,13 +112,13 @@ def holding(parts: Sequence[object]) -> Sequence[object]:
 
 
 def _is_by_itself(kind: type) -> bool:
-    """Whether some objects of this class are plain, and others are not."""
+    """Return whether a class has both immutable and mutable instances."""
     return kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
 
 
 def vars_of(value: object) -> dict[str, object] | None:
-    """The attributes of an object; None where it has no dictionary of them."""
-    for kind in reversed(type(value).__mro__):  # the class that made room for it: a later one may have a property
+    """Return an object's attribute dictionary, or None if it has none."""
+    for kind in reversed(type(value).__mro__):  # base classes first: a subclass may shadow `__dict__` with a property
         slot = type.__getattribute__(kind, "__dict__").get("__dict__")
         if type(slot) in (types.GetSetDescriptorType, types.MemberDescriptorType):
             return slot.__get__(value)
@@ -127,15 +126,15 @@ def vars_of(value: object) -> dict[str, object] | None:
 
 
 def is_of(value: object, *classes: type) -> bool:
-    """By its own class: `isinstance` asks the object for another one."""
+    """Check by the actual class: `isinstance` also consults `__class__`, which the object may override."""
     return issubclass(type(value), classes)
 
 
 def within(room: int, size: int) -> int:
-    """So many bytes, where they may be copied.
+    """Return `size` if that many bytes may be copied.
 
     Raises:
-        ValueError: they may not.
+        ValueError: The size exceeds `room`.
     """
     if size > room:
         raise ValueError("it is too large to keep")
@@ -143,7 +142,7 @@ def within(room: int, size: int) -> int:
 
 
 def restore_vars(value: object, content: Mapping[str, object]) -> None:
-    """Give an object these attributes, and no others."""
+    """Replace all of an object's attributes."""
     held = vars_of(value)
     if held is not None:
         held.clear()

@@ -1,4 +1,4 @@
-"""Which adapter describes which class. Modules of adapters are imported when a value of theirs is met."""
+"""Registry of adapters by class. Adapter modules are imported when the first matching value is described."""
 
 import functools
 from importlib import import_module
@@ -7,6 +7,7 @@ from typing import Any, Final
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.variables.adapters import VariableAdapter, loaded_attribute
 
+# Adapter to the classes it describes, each as the module it is importable from and its name.
 _ADAPTERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "numpy_arrays.numpy_adapter": (("numpy", "ndarray"),),
     "numpy_arrays.numpy_scalar_adapter": (("numpy", "generic"),),
@@ -112,7 +113,6 @@ _ADAPTERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("holoviews", "HoloMap"),
     ),
 }
-"""Adapter to the classes that it describes, each by the module it can be had from and its name."""
 
 
 def _by_name() -> dict[str, list[tuple[str, str]]]:
@@ -128,7 +128,7 @@ _NAME: Final[Any] = type.__dict__["__name__"]
 
 
 def library_adapter(cls: type) -> VariableAdapter | None:
-    """The adapter of a class of a library; it is not imported for it, and no class that only says so has one."""
+    """Return a library class's adapter without importing the library. Classes that merely share the name get none."""
     name: str = _NAME.__get__(cls)
     for module, adapter in _BY_NAME.get(name, ()):
         if loaded_attribute(module, name) is cls:

@@ -1,4 +1,4 @@
-"""A name, key, attribute or column that code asked for and that is not there: what is near it. Runs no user code."""
+"""Suggestions for names, keys, attributes and columns that code used but that don't exist. Runs no user code."""
 
 import ast
 import re
@@ -11,19 +11,18 @@ from vibe_jupyter.variables.adapters import VariableView
 from vibe_jupyter.variables.describe import describe_value
 from vibe_jupyter.variables.paths import RUN_CODE, find_value
 
+# Patterns of error messages by exception class, with the missing name as their group.
 _MISSING: Final[Mapping[str, re.Pattern[str]]] = {
     "KeyError": re.compile(r"'([^']{1,100})'"),
     "NameError": re.compile(r"name '(\w{1,100})' is not defined"),
     "AttributeError": re.compile(r".* has no attribute '(\w{1,100})'"),
 }
-"""Class of an error to its message, with what is missing."""
 _ROOT: Final = re.compile(r"[.\[(]")
-_PATHS: Final = 50
-"""Places in the code that are looked at."""
+_PATHS: Final = 50  # expressions in the code that are examined
 
 
 class MissingNames:
-    """Looks at the user's variables. Main thread."""
+    """Suggestion finder for the user's variables. Main thread only."""
 
     def __init__(self, namespace: Callable[[], Mapping[str, object]]) -> None:
         self._namespace = namespace
@@ -33,12 +32,12 @@ class MissingNames:
         return self.hint(code, error, in_copy=True)
 
     def hint(self, code: str, error: RaisedError, *, in_copy: bool = False) -> str:
-        """What is near the thing that was missing, or what there is; empty where nobody can tell.
+        """Suggest similar names or list the existing ones, or return "" if nothing is known.
 
         Args:
-            code: that raised the error.
-            error: as it was raised.
-            in_copy: whether it ran in a copy of this kernel.
+            code: The code that raised the error.
+            error: The error.
+            in_copy: Whether the code ran in a copy of this kernel.
         """
         pattern = _MISSING.get(error.name)
         found = pattern.fullmatch(error.message) if pattern is not None else None
@@ -59,14 +58,13 @@ class MissingNames:
 
 
 def _bound_by(tree: ast.AST) -> frozenset[str]:
-    """Names that code binds."""
     return frozenset(
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     )
 
 
 def _paths_to(missing: str, tree: ast.AST, namespace: Mapping[str, object]) -> Iterator[str]:
-    """Paths in the code that end in what is missing; then the variables of the code, where it is a text in it."""
+    """Yield expressions that end in the missing name, then the code's variables if the name is a string literal."""
     names: dict[str, None] = {}
     is_text = False
     for node in ast.walk(tree):
@@ -88,7 +86,7 @@ def _paths_to(missing: str, tree: ast.AST, namespace: Mapping[str, object]) -> I
 
 
 def _what_is_wrong(namespace: Mapping[str, object], path: str) -> str:
-    """What there is in place of what a path leads to, where that is known."""
+    """Look up a path and return the error message, if it contains a suggestion or a list."""
     try:
         found = find_value(namespace, path)
         if found.column is not None:

@@ -1,6 +1,7 @@
-"""What the user said of classes of their own: functions that describe them, and whose `_ai_repr_` may be asked.
+"""Custom descriptions of classes: registered functions, and allowlisted `_ai_repr_` methods.
 
-Both run the user's code, and the user named them one by one. What fails is logged, and the plain description is used.
+Both run the user's code, which is why the user enables each class explicitly. Failures are logged, and the standard
+description is used instead.
 """
 
 import asyncio
@@ -24,13 +25,10 @@ from vibe_jupyter.variables.adapters import (
 
 logger = logging.getLogger(__name__)
 
-Describe = Callable[[Any], "str | Mapping[str, object]"]
-"""Gives a text, or a MIME bundle with one."""
+Describe = Callable[[Any], "str | Mapping[str, object]"]  # returns text, or a MIME bundle containing text
 
-SECONDS: Final = 1.0
-"""Time that one call of `_ai_repr_` may take."""
-_TEXT_LIMIT: Final = 4_000
-"""Characters of one description."""
+SECONDS: Final = 1.0  # time limit of one `_ai_repr_` call
+_TEXT_LIMIT: Final = 4_000  # characters per description
 _LINE_LIMIT: Final = 200
 _TEXTS: Final = ("text/markdown", "text/plain")
 _METHOD: Final = "_ai_repr_"
@@ -43,21 +41,20 @@ class _Registered(NamedTuple):
 
 _registered: list[_Registered] = []
 _allowed: set[str] = set()
-_too_slow: set[str] = set()
-"""Classes whose method did not come back in time; it is not asked again."""
+_too_slow: set[str] = set()  # classes whose method timed out; it isn't called again
 
 
 def register(cls: type | str, describe: Describe | None) -> None:
-    """Have values of a class, and of classes made from it, described by a function.
+    """Describe values of a class and its subclasses with a function.
 
     Args:
-        cls: the class, or its name such as ``"package.module.Class"``, which then need not be imported.
-        describe: takes a value and gives a text, or a MIME bundle with one; its first line stands in lists of
-            variables. It runs on the kernel's main thread each time, so it should be quick and change nothing. With
-            None the class is described as before.
+        cls: The class, or its name such as ``"package.module.Class"``, which then need not be imported.
+        describe: Takes a value and returns text, or a MIME bundle containing text. The first line is shown in lists of
+            variables. It runs on the kernel's main thread each time, so it should be fast and free of side effects.
+            None restores the standard description.
 
     Raises:
-        TypeError: `cls` is neither a class nor a name, or `describe` cannot be called.
+        TypeError: `cls` is neither a class nor a name, or `describe` isn't callable.
     """
     if not isinstance(cls, type | str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"register takes a class or its name, not {cls!r}.")
@@ -69,13 +66,13 @@ def register(cls: type | str, describe: Describe | None) -> None:
 
 
 def allow_ai_repr(names: Iterable[str]) -> None:
-    """Classes whose `_ai_repr_` may be asked, by the names that `class_name` gives them; no others are."""
+    """Allow `_ai_repr_` for exactly these classes, named as by `class_name`."""
     _allowed.clear()
     _allowed.update(name.removeprefix("__main__.") for name in names)
 
 
 def in_own_words(value: object, adapter: VariableAdapter) -> VariableAdapter:
-    """An adapter that asks what the user said for this class first, and `adapter` for the rest."""
+    """Return an adapter that uses the class's custom description where there is one, and `adapter` otherwise."""
     describe = _function_for(value)
     if describe is not None:
         return _asking(adapter, describe, "its registered function")
@@ -121,7 +118,7 @@ def _asking(adapter: VariableAdapter, describe: Describe, what: str) -> Variable
 
 
 def _text_of(found: object) -> str:
-    """The text of what a description gave: itself, or the best of a bundle (or of a bundle with metadata)."""
+    """Extract the text from a description, a MIME bundle, or a (bundle, metadata) tuple."""
     chosen: Any = found
     if isinstance(chosen, tuple):
         chosen = next(iter(cast("tuple[object, ...]", chosen)), "")
@@ -140,7 +137,7 @@ def _has_method(value: object) -> bool:
 
 
 def _allowed_name(value: object) -> str:
-    """The name by which the user allowed the class or one it is made from; empty where none is."""
+    """Return the name under which the class or one of its bases is allowed, or ""."""
     if not _allowed:
         return ""
     return next((name for name in map(class_name, class_mro(type_of(value))) if name in _allowed), "")
@@ -157,7 +154,7 @@ def _with_hint(adapter: VariableAdapter) -> Callable[[Any, VariableView], Variab
 
 
 def _ask_method(value: Any, name: str) -> str:
-    """What `_ai_repr_` gives within its time; it runs on a thread of its own, so that the kernel goes on without it."""
+    """Return the text from `_ai_repr_`. Runs it on a separate thread, which is abandoned after the time limit."""
     if name in _too_slow:
         return ""
     given: list[object] = []
@@ -167,7 +164,7 @@ def _ask_method(value: Any, name: str) -> str:
         try:
             found: object = value._ai_repr_()
             given.append(asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found)
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             failed.append(error)
 
     asking = threading.Thread(target=run, name=f"vibe {_METHOD}", daemon=True)

@@ -1,7 +1,7 @@
-"""What a path such as `df["price"]`, `config["db"]["host"]` or `model.params[0]` leads to. No code of the user runs.
+"""Resolve paths such as `df["price"]`, `config["db"]["host"]` or `model.params[0]` without running user code.
 
-Items of built-in containers, stored attributes, names of modules and columns of frames are looked up by the functions
-of the built-in types. Everything else that Python would compute is refused, and says so.
+Items of built-in containers, stored attributes, names of modules and columns of frames are looked up with the built-in
+types' own functions. Anything that Python would compute is refused with an explanation.
 """
 
 import ast
@@ -27,12 +27,9 @@ from vibe_jupyter.variables.adapters import (
 )
 from vibe_jupyter.variables.plain_values import is_scalar, plain_line
 
-NEAR_NAMES: Final = 3
-"""Near names offered for one that does not exist."""
-LOOKED_AT: Final = 1_000_000
-"""Keys of one mapping that are compared."""
-_NAMED: Final = 1_000
-"""Names that are compared with a wrong one."""
+NEAR_NAMES: Final = 3  # suggestions for a missing name
+LOOKED_AT: Final = 1_000_000  # keys of one mapping that are compared
+_NAMED: Final = 1_000  # names compared for suggestions
 _FRAMES: Final = (
     ("pandas", "DataFrame"),
     ("polars", "DataFrame"),
@@ -40,27 +37,25 @@ _FRAMES: Final = (
     ("pyarrow", "RecordBatch"),
 )
 _SEQUENCES: Final = (list, tuple, deque)
+# Descriptors of slots and named tuples, which only read stored values.
 _SLOTS: Final = (types.MemberDescriptorType, type_of(class_dict(VariableView)["rows"]))
-"""Descriptors of slots and of named tuples: they only fetch what is stored."""
+# Class attributes that instances return unchanged.
 _STORED: Final = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
-"""Kinds of a class's attributes that are what they are for its objects too."""
-RUN_CODE: Final = "run_code evaluates it."
-"""Ends what is said of a path that only code can follow."""
+RUN_CODE: Final = "run_code evaluates it."  # suffix of messages about paths that only code can evaluate
 
 
 class FoundValue(NamedTuple):
-    """What a path leads to."""
+    """The value that a path leads to."""
 
     value: object
-    column: str | None = None
-    """The label of the frame's column that is meant; None for the whole value."""
+    column: str | None = None  # label of the frame's column, or None for the whole value
 
 
 def find_value(namespace: Mapping[str, object], path: str) -> FoundValue:
-    """The value behind a name or a path.
+    """Return the value of a name or path.
 
     Raises:
-        ToolError: it leads nowhere, or only the user's code could tell; names what is near.
+        ToolError: It doesn't exist, or only user code could compute it. The message suggests similar names.
     """
     name, *steps = _path_steps(path)
     if name not in namespace:
@@ -75,7 +70,7 @@ def find_value(namespace: Mapping[str, object], path: str) -> FoundValue:
 
 
 def near_names(name: str, known: Iterable[object]) -> str:
-    """`` Did you mean …?`` for a name that is not there; empty where none is near."""
+    """Return `` Did you mean …?`` with similar names, or ""."""
     names = [one for one in itertools.islice(known, _NAMED) if type(one) is str]
     near = difflib.get_close_matches(name, names, NEAR_NAMES, 0.6)
     near = near or [one for one in names if one.casefold() == name.casefold()]
@@ -87,7 +82,7 @@ class _Attribute(NamedTuple):
 
 
 def _path_steps(path: str) -> list[Any]:
-    """The name, and after it each key or attribute."""
+    """Split a path into the variable's name and the keys and attributes after it."""
     try:
         node: ast.expr = ast.parse(path.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
@@ -151,7 +146,7 @@ def _item(value: Any, key: object) -> FoundValue:
 
 
 def _entry(value: dict[object, object], key: object) -> object:
-    """By comparing with keys of the same built-in class: a key of another class has its own idea of equality."""
+    """Find a key by comparing keys of the same built-in class; others may override equality."""
     for known, entry in itertools.islice(pairs_of(value), LOOKED_AT):
         if known is key or (type(known) is type(key) and _is_plain_key(known) and known == key):
             return entry
@@ -167,7 +162,7 @@ def _is_frame(mro: tuple[type, ...]) -> bool:
 
 
 def _is_dataset(value: Any) -> bool:
-    """Of xarray itself: a subclass may give anything."""
+    """Return whether this is exactly `xarray.Dataset`, since subclasses may override lookups."""
     dataset = loaded_attribute("xarray", "Dataset")
     return dataset is not None and type_of(value) is dataset
 

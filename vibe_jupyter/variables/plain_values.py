@@ -1,6 +1,6 @@
-"""Values of built-in types as short text, bounded in depth, number and width; any other object as its class's name.
+"""Short text for values of built-in types, bounded in depth, item count and width. Other objects show their class.
 
-Only exact built-in types are walked: a subclass may have its own idea of iteration.
+Only exact built-in types are traversed, since subclasses may override iteration.
 """
 
 import datetime
@@ -27,14 +27,10 @@ from vibe_jupyter.variables.adapters import (
     type_of,
 )
 
-WIDTH: Final = 60
-"""Characters of one string shown inside another value."""
-DEPTH: Final = 2
-"""Levels of containers opened."""
-ITEMS: Final = 6
-"""Items of a container shown on each level."""
-_BIG_INT: Final = 256
-"""Bits from which a whole number is shown by its size: its digits take quadratic time."""
+WIDTH: Final = 60  # characters of a string inside another value
+DEPTH: Final = 2  # levels of nested containers shown
+ITEMS: Final = 6  # items shown per container
+_BIG_INT: Final = 256  # bits; longer integers are shown by size, since printing digits takes quadratic time
 
 _SAFE_ZONES: Final = (types.NoneType, datetime.timezone, zoneinfo.ZoneInfo)
 BRACKETS: Final[TypeMap[tuple[str, str]]] = TypeMap(
@@ -48,14 +44,12 @@ BRACKETS: Final[TypeMap[tuple[str, str]]] = TypeMap(
 )
 MAPPINGS: Final = (dict, OrderedDict, defaultdict)
 _SMALL: Final = (int, float, bool, types.NoneType)
-_HASH_LIMIT: Final = 100_000
-"""Characters or bytes hashed whole; of longer values the ends are compared."""
-_HASH_ENDS: Final = 1_000
-"""Characters or bytes compared at each end of a longer one."""
+_HASH_LIMIT: Final = 100_000  # characters or bytes hashed completely; of longer values, only the ends
+_HASH_ENDS: Final = 1_000  # characters or bytes hashed at each end
 
 
 def plain_line(value: object, *, depth: int = DEPTH, width: int = WIDTH) -> str:
-    """One line for any value."""
+    """Return any value as one line."""
     cls = type(value)
     if writer := _SCALARS.get(cls):
         return writer(value, width)
@@ -69,29 +63,29 @@ def plain_line(value: object, *, depth: int = DEPTH, width: int = WIDTH) -> str:
 
 
 def plain_cell_text(value: object, width: int = WIDTH) -> str:
-    """As `plain_line`, but a string stands without quotes: for the cells of a table."""
+    """Return one line like `plain_line`, with strings unquoted for table cells."""
     return _one_line(value, width) if type(value) is str else plain_line(value, depth=1, width=width)
 
 
 def is_scalar(value: object) -> bool:
-    """Whether it is one small immutable value of a built-in or standard type."""
+    """Return whether this is a small immutable value of a built-in or standard library type."""
     return type(value) in _SCALARS
 
 
 def comparison_mark(value: object) -> object:
-    """Equal for equal scalars; of any other value its identity."""
+    """Return a mark that is equal for equal scalars. For other values it is the identity."""
     cls = type(value)
     if cls is str or cls is bytes:
         text = cast("str", value)
         return hash(text) if len(text) <= _HASH_LIMIT else (len(text), hash(text[:_HASH_ENDS] + text[-_HASH_ENDS:]))
     if is_one_of(cls, _SMALL):
-        # As text: -1 and -2 have one hash, and a NaN is not equal to itself.
+        # As text, because -1 and -2 have the same hash and NaN isn't equal to itself.
         return plain_line(value)
     return plain_line(value, width=_HASH_LIMIT) if is_scalar(value) else id(value)
 
 
 def present_values(values: Iterable[object]) -> list[object]:
-    """The values that do not stand for a missing one, without asking any of them."""
+    """Return the values without missing ones (None, NaN, NaT, NA), without calling their methods."""
     nat, na = loaded_attribute("pandas", "NaT"), loaded_attribute("pandas", "NA")
     return [
         value
@@ -101,7 +95,7 @@ def present_values(values: Iterable[object]) -> list[object]:
 
 
 def sequence_text(items: Iterable[object], size: int, brackets: tuple[str, str], depth: int, width: int) -> str:
-    """The first of `size` items, in brackets."""
+    """Format the first of `size` items in brackets."""
     left, right = brackets
     if depth <= 0 and size:
         return f"{left}… {size:,} {_items_text(size)}{right}"
@@ -110,7 +104,7 @@ def sequence_text(items: Iterable[object], size: int, brackets: tuple[str, str],
 
 
 def mapping_text(pairs: Iterable[tuple[object, object]], size: int, depth: int, width: int) -> str:
-    """The first of `size` pairs, in braces."""
+    """Format the first of `size` pairs in braces."""
     if depth <= 0 and size:
         return f"{{… {size:,} {_items_text(size)}}}"
     first = itertools.islice(pairs, ITEMS)
@@ -130,7 +124,7 @@ def _more_note(size: int) -> list[str]:
 
 
 def _library_scalar(value: object, width: int) -> str | None:
-    """Numbers and times of numpy and pandas, whose own code is trusted with them."""
+    """Format numbers and times of NumPy and pandas with the libraries' own code, which is trusted here."""
     cls = type(value)
     if value is loaded_attribute("pandas", "NaT") or value is loaded_attribute("pandas", "NA"):
         return cls.__name__.removesuffix("Type")
@@ -147,7 +141,7 @@ def _library_scalar(value: object, width: int) -> str | None:
 
 
 def _timestamp(value: Any, width: int) -> str:
-    """A zone that is not Python's own would run code of another library, so those times are shown in UTC."""
+    """Format a timestamp, in UTC if its time zone class isn't Python's and would run another library's code."""
     if is_one_of(type_of(value.tzinfo), _SAFE_ZONES):
         return _time_text(value, width)
     return f"{str(value.to_datetime64()).replace('T', ' ')} UTC"

@@ -1,7 +1,8 @@
-"""The user's variables without any of their values: classes, shapes, labels of columns, types and counts.
+"""Descriptions without values: classes, shapes, column labels, types and counts.
 
-What is said is listed here kind by kind; of everything else it is the class alone. Labels are names where somebody
-chose them. Those that pandas made of values (by `pivot`, `unstack`, `T`, `get_dummies`) are not, as far as that shows.
+What is revealed is listed here by kind; for all other values it is only the class. Labels count as names if a person
+chose them. Labels that pandas made from values (by `pivot`, `unstack`, `T`, `get_dummies`) are withheld, as far as
+they can be recognized.
 """
 
 import re
@@ -27,29 +28,22 @@ from vibe_jupyter.variables.describe import column_labels, column_types, describ
 from vibe_jupyter.variables.plain_values import BRACKETS, MAPPINGS
 
 WITHHELD_LABEL: Final = "(label withheld)"
-LONGEST_LABEL: Final = 60
-"""Characters of a label that can be a name."""
-LINE_COLUMNS: Final = 12
-"""Columns named in one line."""
-_ITEMS: Final = 100
-"""Items of a container whose types are reported."""
-_TYPES: Final = 3
-"""Types told of one container."""
-_HEADLINE: Final = lazy_pattern(r"[A-Za-z][\w. ]*? [\d,?]+( × [\d,?]+| columns?)")
-"""What an adapter says first of a frame: kind and extent."""
+LONGEST_LABEL: Final = 60  # characters; longer labels can't be names
+LINE_COLUMNS: Final = 12  # columns in the one-line form
+_ITEMS: Final = 100  # items of a container whose types are reported
+_TYPES: Final = 3  # types listed per container
+_HEADLINE: Final = lazy_pattern(r"[A-Za-z][\w. ]*? [\d,?]+( × [\d,?]+| columns?)")  # a frame's headline: kind and size
+# Labels that look like names; e-mail addresses, dates and numbers don't.
 _NAME: Final = lazy_pattern(r"[^\W\d][\w .,:()/%°²³-]*")
-"""A label that can be a name: an e-mail address, a date or a number is none."""
-_VALUES_IN_TYPE: Final = lazy_pattern(r"[(\[{].*", re.DOTALL)
-"""Categories of an enumeration stand in brackets."""
-UNKNOWN: Final = "unknown"
-"""Of a column whose type was not looked at."""
+_VALUES_IN_TYPE: Final = lazy_pattern(r"[(\[{].*", re.DOTALL)  # bracketed parameters, such as an enum's categories
+UNKNOWN: Final = "unknown"  # type of a column that wasn't inspected
+# Types of dummy columns, which `get_dummies` and `to_dummies` create from the values of one column.
 _FLAGS: Final = frozenset({"bool", "boolean", "Boolean", "uint8", "u8", "UInt8", UNKNOWN})
-"""Types of the columns that stand for one value each, as `get_dummies` and `to_dummies` make them of a column."""
 _ARRAYS: Final = (("numpy", "ndarray"), ("torch", "Tensor"), ("pandas", "Series"), ("polars", "Series"))
 
 
 def schema_line(value: object) -> str:
-    """Kind and extent of a value in one line, and the labels and types of its columns."""
+    """Return a value's kind and size in one line, with labels and types of its columns."""
     headline, columns = _schema(value, VariableView(rows=0, stats=False))
     if not columns:
         return headline
@@ -60,36 +54,36 @@ def schema_line(value: object) -> str:
 
 
 def schema_headline(value: object) -> str:
-    """Kind and extent of a value alone."""
+    """Return a value's kind and size without columns."""
     return _schema(value, VariableView(rows=0, stats=False))[0]
 
 
 def schema_text(value: object, columns: Sequence[str] | None = None) -> str:
-    """The same in lines, with counts of nulls and of different values.
+    """Return kind and size, followed by a table of columns with null and distinct counts.
 
     Raises:
-        ToolError: none of the columns is there.
+        ToolError: None of the columns exists.
     """
     headline, rows = _schema(value, VariableView(rows=0, columns=tuple(columns) if columns else None))
     return "\n".join([headline, *(" | ".join(row) for row in rows)])
 
 
 def schema_labels(value: object) -> list[str]:
-    """The labels of the first columns that are names."""
+    """Return the labels of the first columns that are names."""
     return [told for told in told_labels(value, [(label, UNKNOWN) for label in column_labels(value)]) if told]
 
 
 def schema_types(value: object, labels: Sequence[str]) -> Mapping[str, str]:
-    """Some columns with their types."""
+    """Return types of some columns."""
     return {label: _VALUES_IN_TYPE.sub("", kind) for label, kind in column_types(value, labels).items()}
 
 
 def told_labels(value: object, columns: Sequence[tuple[str, str]]) -> list[str]:
-    """Each label of these columns, or nothing where it may be a value.
+    """Return each label, or "" if it may be a value.
 
     Args:
-        value: the frame.
-        columns: labels and types; with `UNKNOWN` ones, those that are like each other are left out.
+        value: The frame.
+        columns: Labels and types. With type `UNKNOWN`, labels that share a prefix are withheld.
     """
     if _has_labels_of_values(value):
         return [""] * len(columns)
@@ -105,7 +99,7 @@ def told_labels(value: object, columns: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _schema(value: object, view: VariableView) -> tuple[str, list[tuple[str, ...]]]:
-    """The headline, and the table of columns under its titles; none where it has no columns."""
+    """Return the headline, and the table of columns with a header row, or [] without columns."""
     if not column_labels(value):
         return _plain_schema(value), []
     try:
@@ -149,7 +143,7 @@ def _types_of(items: Sequence[object]) -> str:
 
 
 def _has_labels_of_values(value: object) -> bool:
-    """Whether the labels of its columns are known to be values: their axis has the name of the column they were in."""
+    """Return whether column labels are known to be values: pivoting names their axis after the original column."""
     if type_of(value) is not loaded_attribute("pandas", "DataFrame"):
         return False
     axis = cast("Any", value).columns

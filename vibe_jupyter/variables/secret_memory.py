@@ -1,7 +1,7 @@
-"""Secrets that were found in the user's variables, within a budget for each source of them.
+"""Memory of secrets found in the user's variables, with a limit per source.
 
-What is bound to a name now is always known. Of more values than there is room for, those seen least recently are
-forgotten, and their name is partly known.
+Values currently bound to a variable are always known. If there are more values than the limit, the least recently
+seen are dropped, and their name counts as partly known.
 """
 
 import os
@@ -12,71 +12,59 @@ from itertools import chain, islice
 from typing import Final, Literal, NamedTuple
 
 Source = Literal["variables", "containers", "objects", "columns"]
+# Maximum number of values per source.
 KEPT: Final[Mapping[Source, int]] = {
     "variables": 20_000,
     "containers": 50_000,
     "objects": 50_000,
     "columns": 100_000,
 }
-"""Values remembered of each source."""
-KEPT_CHARACTERS: Final = 32_000_000
-"""Characters remembered of each source."""
-PARTLY_KNOWN: Final = 100
-"""Names remembered of which not all values are known."""
-SAMPLES: Final = 500
-"""Values remembered of each of those names, which show what its values look like."""
+KEPT_CHARACTERS: Final = 32_000_000  # maximum characters per source
+PARTLY_KNOWN: Final = 100  # maximum number of names with unknown values
+SAMPLES: Final = 500  # known values stored per such name, as samples of its format
+# Name for those beyond `PARTLY_KNOWN`. Any value may be a secret of this name.
 OTHERS: Final = "password"
-"""Name under which those beyond `PARTLY_KNOWN` are counted: one of which any value may be a secret."""
-MANY: Final = 200
-"""Values of one name from which they are compared with those of the last search as a whole."""
-JUDGED: Final = 200_000
-"""Values and names remembered that were found to be no secrets."""
-Judge = Callable[[str, str], bool]
-"""Tells whether a value is a secret under a name."""
+MANY: Final = 200  # values per name from which they are compared with the previous search as a whole
+JUDGED: Final = 200_000  # values found harmless that are remembered, with their names
+Judge = Callable[[str, str], bool]  # returns whether a value is a secret under a name
 
 
 class FoundValues(NamedTuple):
-    """What one look at the variables found."""
+    """Result of one search through the variables."""
 
-    values: Mapping[tuple[Source, str], list[str]]
-    """By the name that may call them secret."""
-    partly: frozenset[str]
-    """Names of secrets of which more values may be there."""
-    unseen: frozenset[str]
-    """Secret names of which nothing could be looked at."""
+    values: Mapping[tuple[Source, str], list[str]]  # by the name that may make them secret
+    partly: frozenset[str]  # names of secrets that may have more values
+    unseen: frozenset[str]  # secret names without any inspected value
 
 
 class SecretMemory:
-    """The values of each source, those seen least recently first to go. Callable from any thread."""
+    """Secrets of each source, least recently seen dropped first. Thread-safe."""
 
     def __init__(self, holds_secret: Judge) -> None:
         self._holds_secret = holds_secret
+        # Value to the name that makes it secret.
         self.names: dict[Source, dict[str, str]] = {source: {} for source in KEPT}
-        """Value to the name that calls it secret."""
-        self._seen: dict[tuple[Source, str], int] = {}
-        """The last search that found values of a name."""
-        self._last: dict[tuple[Source, str], list[str]] = {}
-        """What the last search found, of names with many values."""
+        self._seen: dict[tuple[Source, str], int] = {}  # last search that found values of a name
+        self._last: dict[tuple[Source, str], list[str]] = {}  # result of the last search, for names with many values
         self._characters: dict[Source, int] = dict.fromkeys(KEPT, 0)
         self._harmless: set[tuple[str, str]] = set()
         self._search = 0
         self._all: dict[str, str] = {}
-        self.partly: dict[str, list[str]] = {}
-        """Names of which more values may be there than are known."""
+        self.partly: dict[str, list[str]] = {}  # names that may have more values than are known
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
             renew = weakref.WeakMethod(self._renew_lock)
             os.register_at_fork(after_in_child=lambda: (renew() or _nothing)())
 
     def _renew_lock(self) -> None:
-        self._lock = threading.Lock()  # a thread that is not in the copy may have held it
+        self._lock = threading.Lock()  # a thread that doesn't exist in the fork may hold it
 
     def values(self) -> Mapping[str, str]:
-        """All of them; the same object as long as nothing is added or forgotten."""
+        """Return all secrets. The same object is returned until one is added or dropped."""
         return self._all
 
     def take(self, found: FoundValues) -> None:
-        """Remember what a look found."""
+        """Record the result of a search."""
         with self._lock:
             self._search += 1
             before = {source: len(names) for source, names in self.names.items()}
@@ -88,7 +76,7 @@ class SecretMemory:
                 self._all = {value: name for names in reversed(self.names.values()) for value, name in names.items()}
 
     def _take_of(self, source: Source, name: str, values: list[str], found: FoundValues) -> bool:
-        """Remember values of one name; return whether any is new."""
+        """Record values of one name and return whether any is new."""
         key = (source, name)
         if name not in found.partly and len(values) >= MANY and self._last.get(key) == values:
             return False
@@ -107,7 +95,7 @@ class SecretMemory:
             known += islice((value for value in samples if value not in known), SAMPLES - len(known))
 
     def _secrets(self, source: Source, name: str, values: Iterable[str]) -> list[str]:
-        """Those of the values that are secrets under this name."""
+        """Return the values that are secrets under this name."""
         known, harmless = self.names[source], self._harmless
         secrets: list[str] = []
         for value in dict.fromkeys(values):
@@ -128,7 +116,7 @@ class SecretMemory:
                 if source != "objects":
                     self._note_partly(name, [value])
                 if source != "variables":
-                    continue  # what is bound to a name itself is always known
+                    continue  # values bound to a variable are always remembered
             names[value] = name
             self._characters[source] += len(value)
             is_new = True
@@ -139,7 +127,10 @@ class SecretMemory:
         return len(self.names[source]) < KEPT[source] and characters <= KEPT_CHARACTERS
 
     def _make_room(self, source: Source, value: str, found: FoundValues) -> bool:
-        """Forget a quarter of a source, those seen least recently, but none of this look; False if there are none."""
+        """Drop a quarter of a source, least recently seen first, except values of this search.
+
+        Returns whether there is room now.
+        """
         names = self.names[source]
         now = set(chain.from_iterable(values for (of, _), values in found.values.items() if of == source))
         old = sorted((one for one in names if one not in now), key=lambda one: self._seen.get((source, names[one]), 0))
@@ -152,4 +143,4 @@ class SecretMemory:
 
 
 def _nothing() -> None:
-    """Called in place of a method whose object is gone."""
+    """Do nothing: replaces a method whose object was garbage collected."""

@@ -1,11 +1,11 @@
-"""Secrets in the user's variables: values that a name, a key, a column or an attribute calls secret.
+"""Find secrets in the user's variables: values that a name, key, column or attribute marks as secret.
 
-Built-in containers and their subclasses, frames and arrays, and the attributes of objects are walked, and none of the
-user's code runs. A value once found stays known, since code may bind it for a moment only.
+Built-in containers and their subclasses, frames, arrays and object attributes are searched without running any user
+code. Once found, a value stays known, since code may bind it only briefly.
 
-Nothing is silently left out. Each source of values has a budget, so that a large one takes no room from the others, and
-what is bound to a name now is always known. Where a source holds more than can be looked at or remembered, its name is
-`partly_known`: the redactor then withholds everything that could be one of its values.
+Nothing is skipped silently. Each source has its own budget, so that a large one can't use up the others', and values
+bound to a variable are always known. If a source holds more than can be searched or remembered, its name is
+`partly_known`, and the redactor withholds everything that could be one of its values.
 """
 
 import sys
@@ -30,39 +30,27 @@ from vibe_jupyter.variables.adapters import (
 )
 from vibe_jupyter.variables.secret_memory import FoundValues, Judge, SecretMemory, Source
 
-STEPS: Final = 50_000
-"""Steps of one search: a value is one, to open a container `OPENING`."""
-OBJECT_STEPS: Final = 10_000
-"""Of these, for objects: one of a library leads to all of its program."""
-OPENING: Final = 10
-"""Steps."""
-ITEMS: Final = 10_000
-"""Items of one container looked at."""
-ROWS: Final = 120_000
-"""Rows of a column up to which all are looked at."""
+STEPS: Final = 50_000  # steps per search: 1 per value, `OPENING` per container
+OBJECT_STEPS: Final = 10_000  # steps of these for objects: a library's object may reference its whole program
+OPENING: Final = 10  # steps for opening a container
+ITEMS: Final = 10_000  # items searched per container
+ROWS: Final = 120_000  # rows up to which a column is searched completely
 ROWS_IN_A_STEP: Final = 10
-END_ROWS: Final = 300
-"""Values looked at at each end of a longer column."""
-LONGEST: Final = 20_000
-"""Characters of one value."""
-LONGEST_BYTES: Final = 1_000_000
-"""Bytes of one value that are decoded."""
-SMALL: Final = 300
-"""Items of a container that is looked at before the large ones."""
-DEPTH_OF_OBJECTS: Final = 6
-"""Levels down to which attributes of objects are looked at; containers are opened at any depth."""
-TRIES: Final = 10
-"""Looks at a container that changes meanwhile."""
-FRAMES: Final = 20
-"""Innermost frames of the last error whose variables are looked at."""
+END_ROWS: Final = 300  # values searched at each end of a longer column
+LONGEST: Final = 20_000  # characters per value
+LONGEST_BYTES: Final = 1_000_000  # bytes decoded per value
+SMALL: Final = 300  # items; smaller containers are searched before larger ones
+DEPTH_OF_OBJECTS: Final = 6  # levels of object attributes searched; containers are opened at any depth
+TRIES: Final = 10  # attempts to copy a container that changes concurrently
+FRAMES: Final = 20  # innermost frames of the last error whose locals are searched
 _MAPPINGS: Final = frozenset(map(id, (dict, OrderedDict, defaultdict)))
 _SEQUENCES: Final = frozenset(map(id, (list, tuple, set, frozenset, deque)))
 _TEXTS: Final = frozenset(map(id, (str, bytes, bytearray)))
 _LIBRARIES: Final = ("pandas", "polars")
 _PLAIN: Final = (int, float, bool, complex, types.NoneType)
 _CODE: Final = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
+# Classes without parts, by id, since a metaclass may override hashing.
 _NO_PARTS: Final = frozenset(map(id, (*_PLAIN, *_CODE)))
-"""Classes by identity, since a metaclass may define its own hash: values of them have nothing inside."""
 _LENGTH_OF_DICT: Final[Callable[[object], int]] = dict.__dict__["__len__"]
 _TUPLE_PART: Final[Callable[[object, slice], tuple[object, ...]]] = tuple.__dict__["__getitem__"]
 _COPIED_DICT: Final[Callable[[object], dict[object, object]]] = dict.__dict__["copy"]
@@ -72,28 +60,28 @@ _PACKAGE: Final = str(Path(__file__).resolve().parents[1])
 _SITE: Final = "site-packages"
 _OF_CODE: Final = frozenset(map(id, (types.ModuleType, type)))
 _NO_ITEMS: Final = _NO_PARTS | _TEXTS
+# Classes whose values can be compared without running user code.
 _HASHED: Final = frozenset(map(id, (str, bytes, float, int, types.NoneType)))
-"""Classes whose values can be compared without running code of the user's."""
 _SIZED: Final = frozenset(map(id, (dict, list, tuple, set, frozenset, OrderedDict, defaultdict, deque)))
 _LIST: Final = id(list)
 _DICT: Final = id(dict)
+# Source of the values inside a value of each source.
 _INSIDE: Final[Mapping[Source, Source]] = {
     "variables": "containers",
     "containers": "containers",
     "objects": "objects",
     "columns": "columns",
 }
-"""The source of what is inside of a value."""
 Item = TypeVar("Item")
 
 
+# A value in the search queue: name, value, depth, source, and the index of the variable it belongs to. A plain tuple,
+# because there may be a hundred thousand of them.
 _Place = tuple[str, object, int, Source, int]
-"""A value that waits to be looked at: its name, itself, its depth, and which of the variables it is inside of. A plain
-tuple, of which there may be a hundred thousand."""
 
 
 class SecretValues:
-    """Looks through the namespace. Callable from any thread: what is walked is copied first."""
+    """Search through the user's namespace. Thread-safe: containers are copied before they are walked."""
 
     def __init__(
         self,
@@ -105,26 +93,26 @@ class SecretValues:
         self._namespace = namespace
         self._names_secret = names_secret
         self._memory = SecretMemory(holds_secret)
+        # Large variable to begin the next search with, since the last search didn't reach all of them.
         self._first = 0
-        """Which of the variables comes first in the next search: the last one did not come to all of them."""
 
     def __call__(self) -> Mapping[str, str]:
-        """Every value found so far, and the name that calls it secret; the same object while nothing is added."""
+        """Return every value found so far with the name that makes it secret. The same object while nothing changes."""
         self.look()
         return self._memory.values()
 
     def partly_known(self) -> Mapping[str, tuple[str, ...]]:
-        """Return names whose values could not all be looked at or remembered, with some of those values."""
+        """Return names whose values couldn't all be searched or remembered, with samples of known values."""
         return {name: tuple(samples) for name, samples in self._memory.partly.copy().items()}
 
     def counts(self) -> Mapping[Source, int]:
-        """Return how many values are remembered of each source."""
+        """Return the number of remembered values per source."""
         return {source: len(names) for source, names in self._memory.names.items()}
 
     def look(self) -> None:
-        """Remember what is there now: names that call their value secret first, and the newest of the others."""
+        """Search the namespace now: secret names first, then the newest of the other variables."""
         named: list[tuple[str, object, Source]] = []
-        small: list[tuple[str, object, Source]] = []  # settings, before data takes the steps
+        small: list[tuple[str, object, Source]] = []  # usually settings, searched before data uses up the steps
         large: list[tuple[str, object, Source]] = []
         for name, value in reversed(self._namespace().items()):
             if type(name) is not str:
@@ -148,7 +136,7 @@ class SecretValues:
         in_turn = [*places[first:], *places[begin:first]]
         done = 0
         while self._first and done < len(in_turn) and search.steps > STEPS // 2:
-            search.through(in_turn[done : done + 1])  # all of it, before the others take the steps
+            search.through(in_turn[done : done + 1])  # completely, before other variables use up the steps
             done += 1
         search.through(in_turn[done:])
         self._first = (self._first + max(1, done)) % len(in_turn) if search.steps <= 0 and in_turn else 0
@@ -156,7 +144,7 @@ class SecretValues:
 
 
 class _Search:
-    """One walk, level by level, within bounds."""
+    """A breadth-first walk within the step limits."""
 
     def __init__(self, names_secret: Callable[[str], bool]) -> None:
         self._names_secret = names_secret
@@ -165,42 +153,37 @@ class _Search:
         self.steps = STEPS
         self._object_steps = OBJECT_STEPS
         self._visited: set[int] = set()
-        self._names_in: dict[int, set[str]] = {}
-        """Names of secrets by the variable they are inside of."""
-        self._cut: set[int] = set()
-        """Variables that were not looked at whole."""
+        self._names_in: dict[int, set[str]] = {}  # names of secrets by the variable that contains them
+        self._cut: set[int] = set()  # variables that weren't searched completely
+        # Ids of classes whose instances, inside the user's containers, have attributes with secret names.
         self._telling: set[int] = set()
-        """Classes whose objects have attributes of secret names, by identity; of objects in the user's containers."""
+        # Pairs of a variable and a class (by id) of which not all instances in it were searched.
         self._left_out: set[tuple[int, int]] = set()
-        """Variables, and classes of which not all objects in their containers were looked at."""
-        self.found: dict[tuple[Source, str], list[str]] = {}
-        """Values by the name that may call them secret."""
-        self.partly: set[str] = set()
-        """Names of secrets of which more values may be there."""
-        self.unseen: set[str] = set()
-        """Secret names of which nothing could be looked at."""
+        self.found: dict[tuple[Source, str], list[str]] = {}  # values by the name that may make them secret
+        self.partly: set[str] = set()  # names of secrets that may have more values
+        self.unseen: set[str] = set()  # secret names without any inspected value
 
     def through(self, places: list[_Place]) -> None:
-        """Look at these, and at what is inside them."""
+        """Search these values and everything inside them."""
         level = places
         while level:
             level = [inner for place in level for inner in self._look_at(place)]
 
     def found_values(self) -> FoundValues:
-        """Return what was found so far."""
+        """Return the results so far."""
         return FoundValues(self.found, frozenset(self._names_of_more()), frozenset(self.unseen))
 
     def _names_of_more(self) -> set[str]:
-        """Return names of secrets of which more values may be there.
+        """Return names of secrets that may have more values.
 
-        Objects count where a container of the user's holds them. Their attributes lead to all of a library's, and to
-        the interpreter's own.
+        Objects count only if a container of the user's holds them: attributes of library objects lead to the whole
+        library and to the interpreter's internals.
         """
         cut = self._cut | {root for root, cls in self._left_out if cls in self._telling}
         return self.partly.union(*(self._names_in.get(root, ()) for root in cut))
 
     def _look_at(self, place: _Place) -> Iterable[_Place]:
-        """Note a text of a secret name; return what is inside anything else."""
+        """Record a string with a secret name, or return the parts of another value."""
         name, value, _, source, root = place
         cls = id(type(value))
         if cls in _TEXTS:
@@ -218,7 +201,7 @@ class _Search:
             self._object_steps -= OPENING
         self._visited.add(id(value))
         self.steps -= OPENING
-        if cls == _LIST:  # most of them
+        if cls == _LIST:  # the most common case
             return self._items(place, list)
         if cls == _DICT:
             return self._pairs(place, lambda: pairs_of(cast(Any, value)), len(cast("dict[object, object]", value)))
@@ -230,7 +213,7 @@ class _Search:
             self._names_in.setdefault(root, set()).add(name)
 
     def _leave_out(self, place: _Place) -> None:
-        """Note what there were no steps for, unless it is an object's."""
+        """Record a value that the steps didn't suffice for, unless it belongs to an object."""
         name, value, depth, source, root = place
         if source == "objects":
             return
@@ -242,7 +225,7 @@ class _Search:
                 self.unseen.add(name)
 
     def _parts(self, place: _Place) -> Iterable[_Place]:
-        """What is inside, each with the name it goes by."""
+        """Return the parts of a value, each with the name it goes by."""
         value: Any = place[1]
         cls = cast("type[object]", type(value))
         if id(cls) in self._frames:
@@ -278,10 +261,10 @@ class _Search:
     def _pairs(
         self, place: _Place, pairs: Callable[[], Iterable[tuple[object, object]]], count: int
     ) -> Iterable[_Place]:
-        """The values of a mapping or an object. Numbers, and texts without a secret name, end here."""
+        """Return the values of a mapping or object that need further search, without numbers and unnamed strings."""
         outer, value, depth, source, root = place
         room = self._room(place, count)
-        # A dict is copied in one step, in which no other thread can change it.
+        # dict.copy() is atomic under the GIL, so no other thread can change the dict meanwhile.
         is_copied = id(type(value)) == _DICT and count <= room
         items = _COPIED_DICT(value).items() if is_copied else _first(pairs, room)
         secret, inner = self._names_secret, _INSIDE[source]
@@ -299,7 +282,7 @@ class _Search:
         return parts
 
     def _items(self, place: _Place, base: Any) -> Iterable[_Place]:
-        """The items of a sequence, those at both ends of a long one."""
+        """Return the items of a sequence, or those at both ends of a long one."""
         name, value, depth, source, root = cast("tuple[str, Any, int, Source, int]", place)
         count: int = base.__len__(value)
         room = self._room(place, count)
@@ -318,7 +301,7 @@ class _Search:
         return [(name, item, depth, source, root) for item in items if id(type(item)) not in _NO_ITEMS]
 
     def _room(self, place: _Place, count: int) -> int:
-        """Take steps for so many values, and note a container of which not all are looked at."""
+        """Take steps for `count` values. Records the container if that isn't enough."""
         room = max(0, min(ITEMS, self.steps))
         self.steps -= min(room, count)
         if count > room and place[3] != "objects":
@@ -330,7 +313,7 @@ class _Search:
     def _safely(self, look: Callable[[_Place], None], place: _Place) -> None:
         try:
             look(place)
-        except Exception:  # noqa: BLE001 - a library's own failure on a rare frame is no reason to fail a run
+        except Exception:  # noqa: BLE001 - a library failing on an unusual frame must not fail the run
             if self._names_secret(place[0]):
                 self.unseen.add(place[0])
 
@@ -346,14 +329,14 @@ class _Search:
         secret = [label for label in dict.fromkeys(value.columns) if type(label) is str and self._names_secret(label)]
         for label in secret:
             column = value[label]
-            if len(column.shape) == 2:  # of two columns of one name, both
+            if len(column.shape) == 2:  # two columns with this label: search both
                 for at in range(column.shape[1]):
                     self._look_at_column(label, column.iloc[:, at], root)
             else:
                 self._look_at_column(label, column, root)
 
     def _look_at_labels(self, value: Any, root: int) -> None:
-        """Those levels of the index that have such a name."""
+        """Search the index levels that have a secret name."""
         from vibe_jupyter.variables.adapters.pandas_frames import plain_index  # noqa: PLC0415 - rarely needed
 
         index = plain_index(value.index)
@@ -363,20 +346,20 @@ class _Search:
 
     def _look_at_column(self, label: str, column: Any, root: int) -> None:
         if getattr(column.dtype, "kind", "O") in "iufcbmM":
-            return  # numbers and times
+            return  # numbers and times can't be secrets
         rows = len(column)
         if hasattr(column, "iloc"):
             categories = getattr(column.dtype, "categories", None)
             if categories is not None:
-                column = categories  # few, and all of them
+                column = categories  # few values, and complete
             elif rows <= self._rows() and type(column.dtype) is loaded_attribute("pandas", "StringDtype"):
-                column = column.unique()  # six times as fast as all of them
+                column = column.unique()  # six times faster than searching all values
             else:
                 column = column.iloc
         self._take_column(label, column, root)
 
     def _rows(self) -> int:
-        """Rows up to which all of a column are looked at."""
+        """Return the number of rows up to which a column is searched completely."""
         return min(ROWS, max(self.steps * ROWS_IN_A_STEP, END_ROWS))
 
     def _look_at_array(self, place: _Place) -> None:
@@ -385,7 +368,7 @@ class _Search:
             self._take_column(name, value.reshape(-1) if hasattr(value, "reshape") else value, root)
 
     def _take_column(self, label: str, column: Any, root: int) -> None:
-        """Note the texts of a column, or those at both ends of a long one."""
+        """Record the strings of a column, or those at both ends of a long one."""
         rows = len(column.obj) if hasattr(column, "obj") else len(column)
         parts = [slice(None)]
         if rows > self._rows():
@@ -406,7 +389,7 @@ def _listed(values: Any) -> list[object]:
 
 
 def _is_of_the_user(value: object) -> bool:
-    """Whether it is a class or a module of the user's own code, whose names may hold secrets as variables do."""
+    """Return whether this is a user-defined class or module, whose names may hold secrets like variables do."""
     if type(value) is type:
         return module_of(value) == "__main__"
     if type(value) is not types.ModuleType:
@@ -422,14 +405,14 @@ def _own_names(value: Any) -> Mapping[str, object]:
 
 
 def _loaded(libraries: Iterable[str], kinds: Iterable[str]) -> frozenset[int]:
-    """Classes that are imported, by identity too."""
-    loaded = [library for library in libraries if library in sys.modules]
+    """Return the ids of these classes in libraries that are imported."""
+    loaded = filter(sys.modules.__contains__, libraries)
     classes = [loaded_attribute(library, kind) for library in loaded for kind in kinds]
-    return frozenset(id(cls) for cls in classes if cls is not None)
+    return frozenset(map(id, classes)) - {id(None)}
 
 
 def _fields(bases: tuple[type, ...]) -> tuple[str, ...]:
-    """The names of the fields of a named tuple."""
+    """Return the field names of a named tuple, or ()."""
     if len(bases) < 3 or bases[-2] is not tuple:
         return ()
     fields = next((class_dict(base)["_fields"] for base in bases if "_fields" in class_dict(base)), ())
@@ -438,18 +421,18 @@ def _fields(bases: tuple[type, ...]) -> tuple[str, ...]:
 
 
 def _slots(value: object, bases: tuple[type, ...]) -> Iterator[tuple[object, object]]:
-    """The attributes that have a place in the object itself, as `__slots__` declares them."""
+    """Yield attributes stored in `__slots__`."""
     for base in bases:
         for name, slot in class_dict(base).items():
             if type(slot) is types.MemberDescriptorType and not name.startswith("__"):
-                with suppress(AttributeError):  # it was never set
+                with suppress(AttributeError):  # a slot that was never set
                     yield name, slot.__get__(value)
 
 
 def _first(items: Callable[[], Iterable[Item]], count: int) -> list[Item]:
-    """Not more than are looked at are copied; none where a thread of the user's changes it each time."""
+    """Copy the first `count` items. Returns [] if another thread changes the container on every attempt."""
     for _ in range(TRIES):
-        with suppress(RuntimeError):  # it changed meanwhile
+        with suppress(RuntimeError):  # changed during iteration
             return list(islice(items(), count))
     return []
 
@@ -466,7 +449,7 @@ def _locals_of_last_error() -> list[tuple[str, object]]:
 
 
 def _text(value: "str | bytes | bytearray") -> str:
-    """As it is printed, as far as it is remembered."""
+    """Decode bytes as UTF-8 or show their repr, and cut to `LONGEST`."""
     if isinstance(value, str):
         return value[:LONGEST]
     head = bytes(value[:LONGEST_BYTES])

@@ -1,4 +1,4 @@
-"""The tool `inspect`: the user's variables, listed or described; none of their code runs."""
+"""The `inspect` tool, which lists or describes the user's variables without running their code."""
 
 import fnmatch
 import re
@@ -19,12 +19,9 @@ from vibe_jupyter.variables.describing import WITH_VALUES, Describing, by_schema
 from vibe_jupyter.variables.paths import FoundValue, find_value
 from vibe_jupyter.variables.schema_text import schema_text
 
-_TIME_LIMIT: Final = 0.5
-"""Seconds on the main thread after which the remaining variables are only counted."""
-_MODULES_SHOWN: Final = 20
-"""Modules named in the last line."""
-_LISTED: Final = 100
-"""Variables of one list, unless `limit` says more."""
+_TIME_LIMIT: Final = 0.5  # seconds on the main thread; remaining variables are then only counted
+_MODULES_SHOWN: Final = 20  # modules named in the last line
+_LISTED: Final = 100  # variables per list by default
 _GLOB: Final = re.compile(r"[\w*?]*[*?][\w*?]*")
 
 
@@ -48,7 +45,7 @@ class InspectArgs(BaseModel):
 
 @dataclass(frozen=True)
 class _Listed:
-    """Some of the namespace, in lines."""
+    """Matching variables as lines."""
 
     rows: tuple[tuple[str, str], ...]
     total: int
@@ -56,12 +53,12 @@ class _Listed:
 
     @property
     def count(self) -> str:
-        """Such as ``1 variable``."""
+        """Count with noun, such as ``1 variable``."""
         return f"{self.total} variable{'s' * (self.total != 1)}"
 
 
 class _Inspected(NamedTuple):
-    """What is reported of one name, glob or path."""
+    """Result for one name, glob or path."""
 
     text: str
     summary: str = ""
@@ -143,7 +140,7 @@ def _inspect_name(
 
 
 def _inspect_schema(namespace: Mapping[str, object], name: str, args: InspectArgs) -> _Inspected:
-    """Without values: what is not found may be named after one, so that no near name is given either."""
+    """Describe without values. No suggestions for missing names, since labels may be values themselves."""
     try:
         found = find_value(namespace, name)
     except ToolError:

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: shape, type, names and units. No element is computed, and none is read from a store."""
+"""Arrays of libraries other than NumPy: shape, dtype, names and units. Nothing is computed or read from a store."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -30,21 +30,18 @@ from vibe_jupyter.variables.adapters.pandas_frames import pandas_columns
 from vibe_jupyter.variables.plain_values import plain_cell_text, plain_line
 
 _NOT_COMPUTED: Final = "Nothing was computed."
-_READ_WHOLE: Final = 10_000
-"""Elements of a coordinate that are read for its range."""
+_READ_WHOLE: Final = 10_000  # elements; ranges of larger arrays aren't computed
+# Tensor dtypes that NumPy has too.
 _NUMPY_TYPES: Final = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
-"""Types of tensors that numpy has too."""
-_VARIABLES: Final = 20
-"""Variables of one data set shown."""
+_VARIABLES: Final = 20  # variables shown per data set
 
 
 def torch_adapter() -> VariableAdapter:
-    """For tensors of torch itself: a subclass may take over every attribute, so it is only named."""
+    """Return an adapter for torch tensors. Subclasses may override every attribute, so only their name is shown."""
     return facts_adapter("torch", _tensor_text, _tensor_lines, packages=("torch",))
 
 
 def jax_adapter() -> VariableAdapter:
-    """For arrays of jax."""
     return facts_adapter("jax array", lambda value: f"{extent_of(value.shape)} {value.dtype}")
 
 
@@ -54,7 +51,7 @@ def _tensor_text(value: Any) -> str:
 
 
 def _tensor_lines(value: Any) -> Iterator[str]:
-    """The range of what is in this machine's memory, and not on a graphics card or nowhere at all."""
+    """Yield the range of values, if they are in CPU memory (not on a GPU or the meta device)."""
     known = is_one_of(type_of(value), (loaded_attribute("torch", "Tensor"), loaded_attribute("torch.nn", "Parameter")))
     if not known or value.device.type != "cpu" or str(value.layout) != "torch.strided":
         return
@@ -64,18 +61,18 @@ def _tensor_lines(value: Any) -> Iterator[str]:
 
 
 def dataset_adapter() -> VariableAdapter:
-    """For `xarray.Dataset`."""
+    """Return an adapter for `xarray.Dataset`."""
     adapter = facts_adapter("xarray Dataset", _dataset_text, _dataset_lines, packages=("xarray",))
     return adapter._replace(labels=_dataset_labels)
 
 
 def data_array_adapter() -> VariableAdapter:
-    """For `xarray.DataArray`."""
+    """Return an adapter for `xarray.DataArray`."""
     return facts_adapter("xarray DataArray", _data_array_text, _data_array_lines, packages=("xarray",))
 
 
 def data_tree_adapter() -> VariableAdapter:
-    """For `xarray.DataTree`: the names of its groups."""
+    """Return an adapter for `xarray.DataTree`, which lists its groups."""
     return facts_adapter(
         "xarray DataTree",
         lambda value: plural(len(value.children), "group"),
@@ -85,12 +82,12 @@ def data_tree_adapter() -> VariableAdapter:
 
 
 def xarray_group_adapter() -> VariableAdapter:
-    """For `groupby` and `resample` of xarray; the groups are not made."""
+    """Return an adapter for xarray's `groupby` and `resample` objects. The groups aren't computed."""
     return facts_adapter("xarray", _xarray_group_text, lambda value: [_NOT_COMPUTED], packages=("xarray",))
 
 
 def xarray_window_adapter() -> VariableAdapter:
-    """For windows over arrays of xarray."""
+    """Return an adapter for xarray's rolling and coarsened windows."""
     return facts_adapter("xarray", _xarray_window_text, lambda value: [_NOT_COMPUTED], packages=("xarray",))
 
 
@@ -100,7 +97,7 @@ def _xarray_group_text(value: Any) -> str:
 
 
 def _xarray_window_text(value: Any) -> str:
-    # Rolling has two lists, Coarsen a mapping.
+    # Rolling stores two lists, Coarsen a mapping.
     sizes = value.windows if hasattr(value, "windows") else dict(zip(value.dim, value.window, strict=True))
     return f"{type_of(value).__name__}({pairs_text(sizes.items())}) of {_xarray_source(value.obj)}"
 
@@ -158,7 +155,7 @@ def _variable_text(name: object, variable: Any) -> str:
 
 
 def _stored_type(variable: Any) -> str:
-    """The type of the elements; an array that is neither numpy's nor xarray's own nor Dask's is only named."""
+    """Return the dtype, or only the class name for arrays other than NumPy's, xarray's or Dask's."""
     data = variable._data
     cls = type_of(data)
     if not any(is_of_package(cls, package) for package in ("numpy", "xarray", "dask")):
@@ -173,7 +170,7 @@ def _unit_text(variable: Any) -> str:
 
 
 def _coordinate_range(variable: Any) -> str:
-    """First and last of a coordinate that is in memory."""
+    """Return the first and last value of a coordinate in memory."""
     data = variable._data
     if type_of(data).__name__ == "PandasIndexingAdapter" and is_of_package(type_of(data), "xarray"):
         index = data.array
@@ -189,12 +186,12 @@ def _attributes_line(attrs: Mapping[object, object] | None) -> str:
 
 
 def zarr_array_adapter() -> VariableAdapter:
-    """For arrays in a store of zarr, by what was read when they were opened."""
+    """Return an adapter for zarr arrays, limited to metadata read when they were opened."""
     return facts_adapter("zarr Array", _zarr_text, _zarr_lines, packages=("zarr",))
 
 
 def zarr_group_adapter() -> VariableAdapter:
-    """For groups of zarr: their names are in the store, which may be far away."""
+    """Return an adapter for zarr groups. Member names aren't listed, because the store may be remote."""
     return facts_adapter("zarr Group", _zarr_name, _zarr_group_lines, packages=("zarr",))
 
 
@@ -221,7 +218,7 @@ def _zarr_group_lines(value: Any) -> Iterator[str]:
 
 
 def sparse_adapter() -> VariableAdapter:
-    """For sparse matrices and arrays of scipy."""
+    """Return an adapter for SciPy's sparse matrices and arrays."""
     return facts_adapter("scipy sparse", _sparse_text, _sparse_lines, packages=("scipy",))
 
 
@@ -256,7 +253,6 @@ def _is_array(value: object) -> bool:
 
 
 def dask_array_adapter() -> VariableAdapter:
-    """For arrays of Dask."""
     return facts_adapter("Dask Array", _dask_array_text, lambda value: [_NOT_COMPUTED], packages=("dask",))
 
 
@@ -270,7 +266,6 @@ def _dask_array_text(value: Any) -> str:
 
 
 def dask_bag_adapter() -> VariableAdapter:
-    """For bags of Dask."""
     return facts_adapter(
         "Dask Bag",
         lambda value: plural(value.npartitions, "partition"),
@@ -280,7 +275,7 @@ def dask_bag_adapter() -> VariableAdapter:
 
 
 def delayed_adapter() -> VariableAdapter:
-    """For a call that Dask will make later."""
+    """Return an adapter for Dask's `Delayed`."""
     return facts_adapter(
         "Dask Delayed",
         lambda value: plain_cell_text(value._key),
@@ -290,17 +285,17 @@ def delayed_adapter() -> VariableAdapter:
 
 
 def spark_collection_adapter() -> VariableAdapter:
-    """For collections of Spark without columns."""
+    """Return an adapter for Spark RDDs."""
     return facts_adapter("Spark RDD", lambda value: "", lambda value: [_NOT_COMPUTED])
 
 
 def ray_reference_adapter() -> VariableAdapter:
-    """For results that Ray holds elsewhere."""
+    """Return an adapter for Ray's `ObjectRef`."""
     return facts_adapter("Ray ObjectRef", lambda value: "", lambda value: ["It was not fetched."])
 
 
 def annotated_data_adapter() -> VariableAdapter:
-    """For `anndata.AnnData`."""
+    """Return an adapter for `anndata.AnnData`."""
     return facts_adapter("AnnData", _annotated_text, _annotated_lines)
 
 

@@ -1,4 +1,4 @@
-"""The data inside charts as plain lists, without running code of what users put into them."""
+"""Chart data as plain lists, extracted without running code of the user's objects."""
 
 import datetime
 import decimal
@@ -18,34 +18,32 @@ from vibe_jupyter.variables.adapters.pandas_frames import is_known_storage, pand
 from vibe_jupyter.variables.plain_values import is_scalar, plain_cell_text
 
 _LIST_ITER: Final[Any] = list.__dict__["__iter__"]
+# Points read per series. Larger series are sampled evenly, plus the points with the minimum and maximum.
 MOST_POINTS: Final = 1_000
-"""Points of one series that are read; of more, evenly spread ones and those with the least and the greatest value."""
+# List items searched for the minimum and maximum. Longer lists are sampled evenly.
 MOST_LISTED: Final = 20_000
-"""Values of a list that are looked at for the least and the greatest; of more, evenly spread ones."""
+# Values of a range or a pyarrow column that are converted to Python objects.
 MOST_ROWS: Final = 20_000
-"""Values of a range, or of a column of pyarrow, that are turned into objects of Python."""
-MOST_ITEMS: Final = 400
-"""Items of a list that is no column of data."""
+MOST_ITEMS: Final = 400  # items of a list that isn't a data column
 DEPTH: Final = 12
 _PLAIN: Final = (str, int, float, bool, type(None), datetime.datetime, datetime.date, datetime.time)
 _NUMBERS: Final = "iufb"
 
 
 class _NumberKind(NamedTuple):
+    # Returns the number, as a plain one for subclasses. Raises TypeError for other classes without running their code.
     own_number: Callable[[Any], int | float]
-    """The number itself; of a subclass a plain one. A value of another class is refused before any code of it runs."""
-    code: str
-    """Of numpy."""
+    code: str  # NumPy's type code
 
 
+# Number types that fill a column.
 _KINDS: Final[TypeMap[_NumberKind]] = TypeMap(
     {int: _NumberKind(int.conjugate, "q"), float: _NumberKind(float.conjugate, "d")}
 )
-"""Numbers that fill a column."""
 
 
 def plain_item(value: Any) -> Any:
-    """One value of a column, or None where it is of a class that is not known."""
+    """Return a column's value as a plain object, or None for an unknown class."""
     cls = type_of(value)
     if is_one_of(cls, _PLAIN):
         return value[:200] if cls is str else value
@@ -57,7 +55,7 @@ def plain_item(value: Any) -> Any:
 
 
 def stored_values(value: Any) -> Any:
-    """The numpy array or the list that a column is, whatever library holds it; None where it is no column."""
+    """Return the NumPy array or list behind a column of any known library, or None if it isn't a column."""
     cls = type_of(value)
     if cls is loaded_attribute("numpy", "ndarray"):
         return value
@@ -74,22 +72,22 @@ def stored_values(value: Any) -> Any:
 
 
 def _as_array(column: Sequence[Any]) -> Any:
-    """A long list of numbers as numpy has it, which finds extremes in a tenth of the time; any other as it is."""
+    """Convert a long list of numbers to a NumPy array, where finding extremes takes a tenth of the time."""
     fromiter, asarray = loaded_attribute("numpy", "fromiter"), loaded_attribute("numpy", "asarray")
     kind = _KINDS.get(type_of(column[0]))
     if fromiter is None or kind is None:
         return column
     try:
         return fromiter(map(kind.own_number, column), kind.code, len(column))
-    except OverflowError:  # integers of more than 64 bits
+    except OverflowError:  # integers wider than 64 bits
         return column
-    except TypeError:  # not all of one class
+    except TypeError:  # mixed classes
         array = asarray(column) if all(map(_is_number, column)) else None
     return array if array is not None and array.dtype.kind in _NUMBERS else column
 
 
 def _is_number(value: object) -> bool:
-    """By identity of the class: to hash or compare one, Python asks its metaclass."""
+    # Identity of the class: hashing or comparing a class may call its metaclass.
     return type(value) is float or type(value) is int
 
 
@@ -100,12 +98,12 @@ def _of_pandas(values: Any) -> Any:
 
 
 def list_items(value: Any) -> list[Any]:
-    """What a list of any class holds, by the iteration of list itself."""
+    """Return the items of a list or subclass, with list's own iterator."""
     return list(_LIST_ITER(value))
 
 
 def chosen_positions(columns: Sequence[Any]) -> list[int] | None:
-    """Which points of columns of one length are read; None for all."""
+    """Return the positions to read in columns of equal length, or None for all."""
     rows = max((len(one) for one in columns), default=0)
     if rows <= MOST_POINTS:
         return None
@@ -117,12 +115,12 @@ def chosen_positions(columns: Sequence[Any]) -> list[int] | None:
 
 
 def is_glanced_at(column: Any) -> bool:
-    """Whether not all of it is looked at for its least and greatest value."""
+    """Return whether the column is only sampled for its minimum and maximum."""
     return is_one_of(type_of(column), (list, tuple)) and len(column) > MOST_LISTED
 
 
 def _extreme_places(column: Any) -> set[int]:
-    """Where a column has its least and its greatest number."""
+    """Return the positions of a column's smallest and largest number."""
     step = 1
     if is_glanced_at(column):
         step = -(-len(column) // MOST_LISTED)
@@ -137,17 +135,17 @@ def _extreme_places(column: Any) -> set[int]:
 
 
 def _listed_extremes(column: Sequence[Any]) -> set[int]:
-    """Where a list has its least and its greatest number."""
+    """Return the positions of a list's smallest and largest number."""
     if all(map(_is_number, column)):
         low, high = min(column), max(column)
-        if low == low and high == high:  # NaN at the start is neither
+        if low == low and high == high:  # NaN in first place would be returned by both
             return {column.index(low), column.index(high)}
     numbers = [(item, place) for place, item in enumerate(column) if _is_number(item) and item == item]
     return {min(numbers)[1], max(numbers)[1]} if numbers else set()
 
 
 def _without_nan(column: Any) -> Any:
-    """NaN would be both the least and the greatest."""
+    # `argmin` and `argmax` would both return the position of a NaN.
     numpy: Any = loaded_attribute
     missing = column != column
     return (
@@ -156,7 +154,7 @@ def _without_nan(column: Any) -> Any:
 
 
 def plain_column(values: Any, places: Sequence[int] | None = None) -> list[Any]:
-    """A column as a list of plain values."""
+    """Convert a column to a list of plain values."""
     if type_of(values) is loaded_attribute("numpy", "ndarray"):
         array = values if places is None else values[list(places)]
         if array.dtype.kind == "M":
@@ -168,7 +166,7 @@ def plain_column(values: Any, places: Sequence[int] | None = None) -> list[Any]:
 
 
 def plain_tree(value: Any, depth: int = DEPTH) -> Any:
-    """Dictionaries, lists and columns of data inside each other, as JSON would have them."""
+    """Convert nested dictionaries, lists and data columns to JSON-like values."""
     cls = type_of(value)
     if is_one_of(cls, (str, int, float, bool, type(None))):
         return value
@@ -183,8 +181,11 @@ def plain_tree(value: Any, depth: int = DEPTH) -> Any:
 
 
 def _plain_dict(value: Mapping[object, object], depth: int) -> dict[str, Any]:
-    """One level; columns of one length in it keep the same points, and say in ``_total`` how many there are, and in
-    ``_glanced`` of which the extremes are not sure."""
+    """Convert one level. Columns of equal length are read at the same points.
+
+    `_total` is their full length, `_places` the points read, and `_glanced` names columns that were only sampled for
+    their extremes.
+    """
     columns = {key: stored_values(one) for key, one in value.items() if type(key) is str}
     long = {key: one for key, one in columns.items() if one is not None and _is_long(one)}
     rows = max((len(one) for one in long.values()), default=0)
@@ -212,7 +213,7 @@ def _is_long(column: Any) -> bool:
 
 
 def frame_rows(frame: Any, wanted: set[str]) -> tuple[list[dict[str, Any]], int] | None:
-    """Rows of a frame, with the wanted columns alone, and how many there are; None for what is no frame."""
+    """Return a frame's rows with the wanted columns and its row count, or None if it isn't a frame."""
     columns = _frame_columns(frame, wanted)
     if columns is None:
         return None

@@ -1,4 +1,4 @@
-"""Charts of plotly, Altair, bokeh and holoviews as objects: what they would draw, without drawing it."""
+"""Chart objects of plotly, Altair, bokeh and holoviews, described without rendering them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -33,21 +33,18 @@ from vibe_jupyter.variables.adapters.chart_data import (
 )
 from vibe_jupyter.variables.plain_values import pairs_of, plain_cell_text
 
-_FIELDS: Final = 4_000
-"""Parts of a specification that are looked through for names of columns."""
+_FIELDS: Final = 4_000  # parts of a specification that are searched for column names
 _MARKS: Final[Mapping[str, str]] = {
     **{"Curve": "line", "Points": "scatter", "Bars": "bar", "BoxWhisker": "box", "HeatMap": "heatmap"},
     **{"QuadMesh": "heatmap", "Distribution": "density", "Spread": "area", "Labels": "text"},
 }
 _GRIDS: Final = ("Image", "Raster", "QuadMesh", "RGB", "HeatMap")
-_GIVEN_ROWS: Final = 5_000
-"""Rows read of those written into a specification."""
+_GIVEN_ROWS: Final = 5_000  # rows read of inline data in a specification
 _MOST_ELEMENTS: Final = 60
 _GRID_SIDES: Final = 2
 
 
 def chart_adapter(kind: str, chart_of: Callable[[Any], Chart]) -> VariableAdapter:
-    """An adapter for the charts of one library."""
 
     def line(value: Any) -> str:
         return f"{kind} {type_name(value).rpartition('.')[2]}"
@@ -60,7 +57,6 @@ def chart_adapter(kind: str, chart_of: Callable[[Any], Chart]) -> VariableAdapte
 
 
 def plotly_adapter() -> VariableAdapter:
-    """For figures of plotly."""
     return chart_adapter("plotly", _plotly_chart)
 
 
@@ -70,7 +66,7 @@ def _plotly_chart(value: Any) -> Chart:
 
 
 def altair_adapter() -> VariableAdapter:
-    """For charts of Altair, whose rules and data transformers are not run."""
+    """Return an adapter for Altair charts. Their validation and data transformers aren't run."""
     return chart_adapter("altair", _altair_chart)
 
 
@@ -80,7 +76,7 @@ def _altair_chart(value: Any) -> Chart:
 
 
 def _schema_parts(value: Any) -> Mapping[str, object] | None:
-    """What an object of Altair was made with; None for anything else."""
+    """Return the arguments an Altair object was created with, or None for other objects."""
     base = loaded_attribute("altair.utils.schemapi", "SchemaBase") or loaded_attribute("altair", "SchemaBase")
     if base not in class_mro(type_of(value)):
         return None
@@ -92,7 +88,7 @@ def _schema_parts(value: Any) -> Mapping[str, object] | None:
 
 
 def _field_names(value: Any) -> Iterator[str]:
-    """Every text in the specification that could name a column."""
+    """Yield every string in the specification that could name a column."""
     waiting: list[Any] = [value]
     for _ in range(_FIELDS):
         if not waiting:
@@ -142,7 +138,7 @@ def _data_of(value: Any, wanted: set[str]) -> Any:
 
 
 def bokeh_adapter() -> VariableAdapter:
-    """For plots and layouts of bokeh."""
+    """Return an adapter for bokeh plots and layouts."""
     return chart_adapter("bokeh", lambda value: bokeh_chart([value], _read_model))
 
 
@@ -161,7 +157,7 @@ def _is_of_bokeh(value: object) -> bool:
 
 
 def _model_part(part: Any) -> Any:
-    """One attribute: models stay as they are, and so do the lists that hold them."""
+    """Convert one attribute to plain values, except models and lists of models."""
     cls = type_of(part)
     if _is_of_bokeh(part):
         return part
@@ -177,13 +173,13 @@ def _model_part(part: Any) -> Any:
 
 
 def stored_list(value: Any) -> Any:
-    """A column of data as one of the classes that are read."""
+    """Convert a subclass of list to a plain list."""
     is_subclass = list in class_mro(type_of(value)) and type_of(value) is not list
     return list_items(value) if is_subclass else value
 
 
 def holoviews_adapter() -> VariableAdapter:
-    """For elements, overlays and layouts of holoviews."""
+    """Return an adapter for holoviews elements, overlays and layouts."""
     return chart_adapter("holoviews", _holoviews_chart)
 
 
@@ -264,7 +260,7 @@ def _panel_of_element(value: Any, name: str) -> Panel:
 
 
 def _grid_of(value: Any, data: Any) -> tuple[DataColumn, list[DataColumn], str]:
-    """Values, sides and size of a grid that is one array; the size is empty where it is not."""
+    """Return values, sides and size text of a grid stored as one array; the size is "" for other data."""
     if type_of(data) is not loaded_attribute("numpy", "ndarray") or data.ndim < _GRID_SIDES:
         return NOTHING, [], ""
     cells = data.reshape(-1)
@@ -289,7 +285,7 @@ def _panel_of_histogram(
 
 
 def _parameter(value: Any, name: str) -> Any:
-    """A parameter's value as it is stored; empty where nobody set it."""
+    """Return a parameter's stored value, or "" if it isn't set."""
     private: Any = instance_dict(value).get("_param__private")
     values: Any = getattr(private, "values", None) if is_of_package(type_of(private), "param") else None
     found = cast("dict[str, Any]", values).get(name, "") if type(values) is dict else ""
@@ -297,7 +293,7 @@ def _parameter(value: Any, name: str) -> Any:
 
 
 def _dimensions(value: Any, name: str) -> list[tuple[str, str]]:
-    """Names of dimensions, each with what its axis is labelled: label and unit."""
+    """Return each dimension's name and axis label, which includes the unit."""
     found = _parameter(value, name)
     known = cast("list[Any]", found) if type(found) is list else []
     out: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Adapters made of two functions: what a value is in one line, and the lines that say more."""
+"""Adapters built from two functions: a headline and optional detail lines."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -17,17 +17,14 @@ from vibe_jupyter.variables.adapters import (
 from vibe_jupyter.variables.adapters.frames import COLUMNS_LIMIT, LABEL_WIDTH, LINE_COLUMNS
 from vibe_jupyter.variables.plain_values import plain_cell_text, plain_line
 
-LINES_LIMIT: Final = 60
-"""Lines that one value may take."""
-LINE_WIDTH: Final = 400
-"""Characters of one of them."""
-NAMES_SHOWN: Final = 12
-"""Names of one list."""
+LINES_LIMIT: Final = 60  # lines per value
+LINE_WIDTH: Final = 400  # characters per line
+NAMES_SHOWN: Final = 12  # names per list
 _ANY: Final = ("",)
 
 
 def no_lines(value: Any) -> Iterable[str]:
-    """For values of which one line says all."""
+    """Return no lines: the default for values that fit in one line."""
     return ()
 
 
@@ -38,14 +35,14 @@ def facts_adapter(
     *,
     packages: tuple[str, ...] = _ANY,
 ) -> VariableAdapter:
-    """An adapter for values of one kind.
+    """Create an adapter for values of one kind.
 
     Args:
-        kind: such as ``networkx Graph``.
-        headline: what stands behind the kind.
-        lines: what more is to say, for the model.
-        packages: where classes come from whose own code may run; the value of any other class is only named. Without
-            any, both functions must read nothing but what is stored on the value.
+        kind: Name of the kind, such as ``networkx Graph``.
+        headline: Returns the text after the kind.
+        lines: Returns further lines for the model.
+        packages: Packages whose code may run. Values of other classes are only named. If omitted, both functions must
+            read only what is stored on the value.
     """
 
     def is_known(value: Any) -> bool:
@@ -73,7 +70,7 @@ def schema_adapter(
     *,
     rows_of: Callable[[Any], int | None] = lambda value: None,
 ) -> VariableAdapter:
-    """An adapter for tables of which only the columns are known; None stands for columns that are not known yet."""
+    """Create an adapter for tables with a schema only. `columns_of` returns None for columns not known yet."""
 
     def line(value: Any) -> str:
         columns = columns_of(value)
@@ -110,26 +107,26 @@ def _column_texts(columns: Iterable[tuple[object, str]]) -> list[tuple[str, str]
 
 
 def cut_line(text: str) -> str:
-    """One line, no longer than any may be."""
+    """Join lines and cut the result to `LINE_WIDTH`."""
     line = " ".join(text.split("\n"))
     return line if len(line) <= LINE_WIDTH else line[: LINE_WIDTH - 1] + "…"
 
 
 def names_text(names: Iterable[object], limit: int = NAMES_SHOWN) -> str:
-    """The first names of a list or of a mapping, and how many more there are."""
+    """Join the first names and report how many more there are."""
     known = list(names)
     shown = ", ".join(plain_cell_text(name) for name in known[:limit])
     return f"{shown}, … {len(known) - limit:,} more" if len(known) > limit else shown
 
 
 def named_line(title: str, names: Iterable[object], limit: int = NAMES_SHOWN) -> str:
-    """``title: a, b``; empty where there are none."""
+    """Return ``title: a, b``, or "" without names."""
     text = names_text(names, limit)
     return f"{title}: {text}" if text else ""
 
 
 def pairs_text(pairs: Iterable[tuple[object, object]], limit: int = NAMES_SHOWN) -> str:
-    """``a=1, b='x'``."""
+    """Return ``a=1, b='x'``."""
     known = list(islice(pairs, limit + 1))
     shown = ", ".join(
         f"{plain_cell_text(name)}={plain_line(value, depth=1, width=40)}" for name, value in known[:limit]
@@ -138,11 +135,11 @@ def pairs_text(pairs: Iterable[tuple[object, object]], limit: int = NAMES_SHOWN)
 
 
 def plural(number: int, word: str) -> str:
-    """``1 node``, ``2 nodes``."""
+    """Return ``1 node``, ``2 nodes``."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def extent_of(shape: Iterable[object]) -> str:
-    """``3 × 4``; a side of unknown length is a question mark."""
+    """Return ``3 × 4``, with a question mark for sides of unknown length."""
     sides = [f"{side:,}" if type(side) is int else "?" for side in shape]
     return " × ".join(sides) or "scalar"

@@ -1,4 +1,4 @@
-"""Tables of any library in words, from facts that took constant time to gather."""
+"""Text descriptions of tables of any library, from facts gathered in constant time."""
 
 import datetime
 import difflib
@@ -12,80 +12,60 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.variables.adapters import SampleTable, VariableDescription, class_name, is_one_of
 from vibe_jupyter.variables.plain_values import plain_cell_text, present_values
 
-GROUP_ROWS = 4
-"""Neighbours that are looked at together, in a frame of more rows than are looked at."""
-SAMPLE_ROWS = 1_000
-"""Rows looked at, spread evenly over the frame; a frame with no more is looked at whole."""
-COLUMNS_LIMIT = 40
-"""Columns looked at where none are named."""
-LINE_COLUMNS = 12
-"""Columns named in the one-line form."""
-CELL_WIDTH = 24
-"""Characters of one value in a row."""
-LABEL_WIDTH = 60
-"""Characters of one column's label."""
-VALUES_SHOWN = 3
-"""Distinct values of a column named."""
-HEAD_COLUMNS = 20
-"""Columns of the first rows shown."""
-_COMPARED = 1_000
-"""Labels that are compared with a wrong one."""
-_MEAN_LIMIT = 1e300
-"""Numbers from which a sum may overflow."""
+GROUP_ROWS = 4  # neighboring rows sampled together
+SAMPLE_ROWS = 1_000  # rows sampled, spread evenly; smaller frames are read completely
+COLUMNS_LIMIT = 40  # columns described unless some are requested
+LINE_COLUMNS = 12  # columns in the one-line form
+CELL_WIDTH = 24  # characters per cell
+LABEL_WIDTH = 60  # characters per column label
+VALUES_SHOWN = 3  # distinct values shown per column
+HEAD_COLUMNS = 20  # columns in the preview of first rows
+_COMPARED = 1_000  # labels compared for suggestions
+_MEAN_LIMIT = 1e300  # numbers from which a sum may overflow
 _TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
 
 
 class Column(NamedTuple):
-    """What is known of one column."""
+    """Facts about one column."""
 
     label: str
     type: str
+    # Missing values in the sampled rows, or in all rows (`Frame.nulls_of_all`). None if not counted, as in columns
+    # stored in another library's class.
     nulls: int | None = None
-    """Missing values in the rows looked at, or in all of them (`Frame.nulls_of_all`); None when not counted, as in a
-    column whose values are stored by code of another library."""
-    sample: str = ""
-    """Range or some of the values; empty when not looked at."""
-    detail: str = ""
-    """More for the model: the mean, the number of distinct values."""
-    distinct: int | None = None
-    """Different values in the rows looked at; None where they were not counted."""
+    sample: str = ""  # range or some of the values; "" if not sampled
+    detail: str = ""  # more for the model: the mean, or the number of distinct values
+    distinct: int | None = None  # distinct values in the sampled rows, or None if not counted
 
     @property
     def name(self) -> str:
-        """The label, in quotes where blanks around it would be overlooked."""
+        """The label, quoted if surrounding spaces would be overlooked."""
         return self.label if self.label and self.label == self.label.strip() else repr(self.label)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What is known of one frame."""
+    """Facts about one frame."""
 
-    kind: str
-    """Such as ``pandas DataFrame``."""
+    kind: str  # such as ``pandas DataFrame``
     rows: int
-    width: int
-    """All columns, also those not in `columns`."""
+    width: int  # number of all columns, including those not in `columns`
     columns: tuple[Column, ...]
-    looked_at: int = 0
-    """Rows the figures come from; 0 when none were looked at."""
-    nulls_of_all: bool = False
-    """Whether nulls were counted in all rows whatever `looked_at`."""
-    is_chosen: bool = False
-    """Whether `columns` are those that were named."""
-    unknown: str = ""
-    """What is reported of named columns that do not exist."""
+    looked_at: int = 0  # rows the figures are computed from, or 0
+    nulls_of_all: bool = False  # whether nulls were counted in all rows regardless of `looked_at`
+    is_chosen: bool = False  # whether `columns` were requested by label
+    unknown: str = ""  # message about requested columns that don't exist
     index: str = ""
     head: tuple[tuple[str, ...], ...] = ()
-    row_labels: tuple[str, ...] = ()
-    """Of the rows in `head`; none where rows are only counted."""
+    row_labels: tuple[str, ...] = ()  # labels of the rows in `head`; empty for a default index
 
 
 @functools.lru_cache(maxsize=16)
 def spread_rows(rows: int) -> tuple[int, ...] | None:
-    """Positions of rows to look at, in evenly spread groups, first and last among them; None for all.
+    """Return the positions of rows to sample, in evenly spread groups including first and last, or None for all.
 
-    Of a long column each group comes from its own place in memory, and waiting for that is most of the time of a look:
-    the further rows of a group are there already.
+    In long columns, most of the time goes into cache misses: each group lies in a different place in memory, but
+    the other rows of a group come with the first.
     """
     if rows <= SAMPLE_ROWS:
         return None
@@ -95,19 +75,18 @@ def spread_rows(rows: int) -> tuple[int, ...] | None:
 
 
 def extent_text(rows: int, width: int) -> str:
-    """``344 × 8``."""
+    """Return ``344 × 8``."""
     return f"{rows:,} × {width:,}"
 
 
 def one_line(frame: Frame) -> str:
-    """Kind, shape and the first columns' types."""
+    """Return kind, shape and the types of the first columns."""
     shown = ", ".join(f"{column.name} {column.type}" for column in frame.columns[:LINE_COLUMNS])
     more = ", …" if frame.width > LINE_COLUMNS else ""
     return f"{frame.kind} {extent_text(frame.rows, frame.width)} ({shown}{more})"
 
 
 def describe_frame(frame: Frame) -> VariableDescription:
-    """The frame for the model and for the user."""
     parts = [f"index: {frame.index}"] if frame.index else []
     parts.append(_column_lines(frame))
     if frame.unknown:
@@ -125,10 +104,10 @@ def describe_frame(frame: Frame) -> VariableDescription:
 
 
 def choose_columns(labels: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
-    """Positions of the columns to look at; wanted ones that do not exist are left out.
+    """Return the positions of the columns to describe, skipping requested ones that don't exist.
 
     Raises:
-        ToolError: none of the wanted columns exists.
+        ToolError: None of the requested columns exists.
     """
     if wanted is None:
         return list(range(min(len(labels), COLUMNS_LIMIT)))
@@ -140,7 +119,7 @@ def choose_columns(labels: Sequence[str], wanted: Sequence[str] | None) -> list[
 
 
 def unknown_columns(labels: Sequence[str], wanted: Sequence[str] | None) -> str:
-    """What is reported of wanted columns that do not exist, with the near ones; empty where there are none."""
+    """Return a message about requested columns that don't exist, with suggestions, or "" if all exist."""
     known = frozenset(labels)
     unknown = [label for label in wanted or () if label not in known]
     if not unknown:
@@ -153,7 +132,7 @@ def unknown_columns(labels: Sequence[str], wanted: Sequence[str] | None) -> str:
 
 
 def number_column(label: str, dtype: str, figures: tuple[int, str, str] | None) -> Column:
-    """A column of numbers or times from its nulls and its range; the range is None when every value is missing."""
+    """Create a column of numbers or times from nulls, range and detail, or without figures if they are None."""
     if figures is None:
         return Column(label, dtype)
     nulls, sample, detail = figures
@@ -161,7 +140,7 @@ def number_column(label: str, dtype: str, figures: tuple[int, str, str] | None) 
 
 
 def value_column(label: str, dtype: str, values: Sequence[object]) -> Column:
-    """A column of any values, which are compared only where they are of one built-in type."""
+    """Create a column of arbitrary values, which are compared only if all are of built-in types."""
     known = present_values(values)
     nulls = len(values) - len(known)
     types = list(map(type, known))
@@ -177,12 +156,12 @@ def value_column(label: str, dtype: str, values: Sequence[object]) -> Column:
 
 
 def number_text(value: object) -> str:
-    """A figure short enough for a table."""
+    """Format a number to fit a table cell."""
     return f"{value:.6g}" if type(value) is float else plain_cell_text(value, CELL_WIDTH)
 
 
 def range_of_numbers(values: Sequence[object]) -> tuple[str, str]:
-    """Least and greatest, and the mean, of numbers that are all numbers."""
+    """Return the range and the mean of a sequence of numbers."""
     numbers = [value for value in values if type(value) is int or type(value) is float]
     mean = math.fsum(numbers) / len(numbers) if max(map(abs, numbers)) < _MEAN_LIMIT else None
     detail = f"mean {number_text(mean)}" if mean is not None else ""
@@ -190,8 +169,10 @@ def range_of_numbers(values: Sequence[object]) -> tuple[str, str]:
 
 
 def distinct_text(values: Iterable[object]) -> tuple[str, str, int]:
-    """The first different values, and how many there are, in words and as a number; all must be of built-in types, None
-    is left out."""
+    """Return the first distinct values, a text with their number, and the number.
+
+    All values must be of built-in types. None is ignored.
+    """
     distinct = [value for value in dict.fromkeys(values) if value is not None]
     shown = ", ".join(plain_cell_text(value, CELL_WIDTH) for value in distinct[:VALUES_SHOWN])
     more = ", …" if len(distinct) > VALUES_SHOWN else ""

@@ -1,4 +1,4 @@
-"""Figures and axes of matplotlib, also as pandas and seaborn draw them: what they were given to draw."""
+"""matplotlib figures and axes, including those drawn by pandas and seaborn, described from their artists' data."""
 
 import functools
 import itertools
@@ -26,27 +26,23 @@ from vibe_jupyter.variables.adapters.chart_data import chosen_positions, plain_c
 from vibe_jupyter.variables.adapters.facts import plural
 from vibe_jupyter.variables.plain_values import pairs_of
 
+# Packages whose axes are read; others are only named.
 _PACKAGES: Final = ("matplotlib", "mpl_toolkits", "seaborn", "cartopy", "wcsaxes")
-"""Whose axes are read; of others only the name is shown."""
-_BOX_POINTS: Final = (5, 11)
-"""Points of the outline of a box, without and with a notch."""
-_MOST_PIECES: Final = 20
-"""Pieces of one area."""
-_AXES_READ: Final = 10
-"""Of more axes a text has no room."""
+_BOX_POINTS: Final = (5, 11)  # points of a box's outline, without and with a notch
+_MOST_PIECES: Final = 20  # pieces of one area
+_AXES_READ: Final = 10  # axes described; more wouldn't fit into the text
 _MOST_AXES: Final = 20
 _MOST_ARTISTS: Final = 100
-_GRIDS: Final = ("image", "heatmap")
-"""Kinds whose values are colors."""
+_GRIDS: Final = ("image", "heatmap")  # kinds that show values as colors
 
 
 def matplotlib_adapter() -> VariableAdapter:
-    """For figures, parts of figures and axes of matplotlib; of subclasses only the name is shown."""
+    """Return an adapter for figures, subfigures and axes. Only the name is shown for user-defined subclasses."""
     return VariableAdapter(line=_figure_line, describe=_describe_figure, fingerprint=id)
 
 
 def seaborn_adapter() -> VariableAdapter:
-    """For grids of axes of seaborn."""
+    """Return an adapter for seaborn's grids of axes."""
 
     def line(value: Any) -> str:
         return f"seaborn {type_name(value).rpartition('.')[2]}"
@@ -96,7 +92,7 @@ def _figure_text(value: Any) -> str:
 
 
 def _with_twins(drawn: Sequence[Any], panels: list[Panel]) -> list[Panel]:
-    """Axes over each other at one place are one panel with a second y."""
+    """Merge two axes at the same position (twinx) into one panel with a second y axis."""
     if len(drawn) != 2 or len(panels) != 2 or drawn[0].get_position().bounds != drawn[1].get_position().bounds:
         return panels
     first, second = panels
@@ -130,7 +126,7 @@ def _panel_of(axes: Any) -> Panel:
 
 
 def _sides(axes: Any, ticks: "_Ticks") -> tuple[DataColumn, DataColumn]:
-    """Along the sides of a grid of cells: the names of columns and rows, or the places of the outer ones."""
+    """Return both sides of a grid of cells: column and row names, or the centers of the outer cells."""
     width, height = next(
         (_cells(one.get_array()) for one in (*axes.images, *axes.collections) if one.get_array() is not None), (1, 1)
     )
@@ -144,13 +140,13 @@ def _sides(axes: Any, ticks: "_Ticks") -> tuple[DataColumn, DataColumn]:
 
 
 def _cells(array: Any) -> tuple[int, int]:
-    """Columns and rows; a mesh may keep its cells in one line."""
+    """Return the number of columns and rows. A mesh may store its cells as a flat array."""
     rows, columns = array.shape[:2] if array.ndim > 1 else (1, array.size)
     return max(1, columns), max(1, rows)
 
 
 def _color_label(axes: Any) -> str:
-    """What is written beside the colors."""
+    """Return the label of the color bar."""
     drawn = [one for one in (*axes.images, *axes.collections) if is_of_package(type_of(one), "matplotlib")]
     bars = [getattr(one, "colorbar", None) for one in drawn]
     known = [bar for bar in bars if is_of_package(type_of(bar), "matplotlib")]
@@ -159,7 +155,7 @@ def _color_label(axes: Any) -> str:
 
 
 def _limits(axes: Any, name: str, column: DataColumn) -> str:
-    """The scale where it is not linear, and the limits where somebody set them."""
+    """Return the scale if it isn't linear, and the limits if they were set explicitly."""
     scale = axes.get_xscale() if name == "x" else axes.get_yscale()
     notes = [scale] if scale not in ("linear", "category") else []
     is_set = not (axes.get_autoscalex_on() if name == "x" else axes.get_autoscaley_on())
@@ -170,18 +166,18 @@ def _limits(axes: Any, name: str, column: DataColumn) -> str:
 
 
 class _Ticks:
-    """Turns places along the axes of one panel back into categories and times."""
+    """Converter from positions along a panel's axes back to categories and dates."""
 
     def __init__(self, axes: Any) -> None:
         self._names = {"x": _tick_names(axes.xaxis), "y": _tick_names(axes.yaxis)}
         self._dates = {"x": _is_of_dates(axes.xaxis), "y": _is_of_dates(axes.yaxis)}
 
     def names(self, name: str) -> Sequence[str]:
-        """Categories along one axis, in order; none where there are only numbers."""
+        """Return the categories along an axis in order, or nothing for a numeric axis."""
         return [text for _, text in sorted(self._names[name].items())]
 
     def column(self, name: str, values: Any) -> DataColumn:
-        """A column of what was drawn at these places of one axis."""
+        """Return a column of the values drawn at these positions of an axis."""
         stored = stored_values(values)
         if stored is None:
             return NOTHING
@@ -199,7 +195,7 @@ class _Ticks:
 
 
 def _tick_names(axis: Any) -> dict[float, str]:
-    """Categories by their places: those of texts that were drawn, or fixed labels."""
+    """Return category names by position: of drawn strings, or fixed tick labels."""
     mapping: Any = instance_dict(axis.units).get("_mapping") if axis.units is not None else None
     if dict in class_mro(type_of(mapping)):
         pairs = [(name, place) for name, place in pairs_of(mapping) if type(name) is str]
@@ -210,7 +206,7 @@ def _tick_names(axis: Any) -> dict[float, str]:
 
 
 def _fixed_names(function: Any) -> dict[float, str]:
-    """Labels that were set for fixed ticks: matplotlib looks them up in the first argument of a partial function."""
+    """Return labels of fixed ticks, which matplotlib stores in the first argument of a `functools.partial`."""
     reader: Any = function.func if type_of(function) is functools.partial else None
     if type_of(reader) is not FunctionType or reader.__name__ != "_format_with_dict" or not function.args:
         return {}
@@ -219,7 +215,7 @@ def _fixed_names(function: Any) -> dict[float, str]:
 
 
 def _listed_names(labels: Any, locator: Any) -> dict[float, str]:
-    """Labels in a list, for ticks in another."""
+    """Return labels given as a list parallel to a list of tick positions."""
     places: Any = instance_dict(locator).get("locs")
     if not is_one_of(type_of(labels), (list, tuple)) or places is None or len(labels) != len(places):
         return {}
@@ -228,7 +224,7 @@ def _listed_names(labels: Any, locator: Any) -> dict[float, str]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a number of Python or of numpy."""
+    """Return whether this is a Python or NumPy number."""
     kinds = (int, float, *(loaded_attribute("numpy", name) for name in ("float64", "int64")))
     return is_one_of(type_of(value), kinds)
 
@@ -238,7 +234,7 @@ def _is_figure(text: str) -> bool:
 
 
 def _is_of_dates(axis: Any) -> bool:
-    # matplotlib before 3.10 has a plain attribute.
+    # matplotlib before 3.10 has a plain attribute instead of the method.
     converter = axis.get_converter() if hasattr(axis, "get_converter") else axis.converter
     return "Date" in type_of(converter).__name__
 
@@ -276,7 +272,7 @@ def _own_name(artist: Any) -> str:
 
 
 def _legend_names(axes: Any) -> dict[object, str]:
-    """Texts of a legend by the color beside them: seaborn labels no artist."""
+    """Return legend texts by the color next to them, because seaborn doesn't label artists."""
     legend: Any = axes.get_legend()
     if legend is None:
         return {}
@@ -327,14 +323,14 @@ def _bars(container: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[S
 
 
 def _touches(patches: Sequence[Any]) -> bool:
-    """Whether each bar begins where the one before it ends, as those of a histogram do."""
+    """Return whether each bar begins where the previous one ends, as in a histogram."""
     ends = [(one.get_x(), one.get_x() + one.get_width()) for one in patches]
     width = abs(ends[0][1] - ends[0][0]) or 1.0
     return len(ends) > 2 and all(abs(one[1] - other[0]) < 1e-6 * width for one, other in itertools.pairwise(ends))
 
 
 def _boxes(axes: Any, ticks: _Ticks) -> list[Series]:
-    """The boxes of a box plot, by the lines they are made of."""
+    """Return the boxes of a box plot, reconstructed from their lines."""
     containers = [one for one in axes.containers if type_of(one).__name__ == "BoxPlotContainer"]
     found = [box for one in containers for box in _parts_of_boxes(one)]
     if not found:
@@ -343,7 +339,7 @@ def _boxes(axes: Any, ticks: _Ticks) -> list[Series]:
 
 
 def _boxes_of_lines(axes: Any) -> list[list[Any]]:
-    """matplotlib keeps a box as lines: box (or a patch), two whiskers, two caps, median, what lies beyond."""
+    """Group lines into boxes: box (unless it is a patch), two whiskers, two caps, median, outliers."""
     lines = [line for line in axes.lines if is_of_package(type_of(line), "matplotlib")]
     filled = sum(type_of(patch).__name__ == "PathPatch" for patch in axes.patches)
     points = [len(line.get_xdata(orig=True)) for line in lines]
@@ -356,19 +352,19 @@ def _boxes_of_lines(axes: Any) -> list[list[Any]]:
     shapes = [points[at : at + start + 5] for at in range(0, len(lines), size)]
     if any(one[start:] != [2] * 5 or (start and one[0] not in _BOX_POINTS) for one in shapes):
         return []
-    # Behind the median may come the mean, then what lies beyond the whiskers.
+    # The median may be followed by the mean, and that by the outliers.
     return [[group[start + 4], *group[start : start + 4], *group[start + 5 :][-1:]] for group in groups]
 
 
 def _parts_of_boxes(container: Any) -> Iterator[list[Any]]:
-    """Of each box its median, then its whiskers and caps, then what lies beyond them."""
+    """Yield median, whiskers, caps and outliers of each box."""
     for at, median in enumerate(container.medians):
         pairs = [line for lines in (container.whiskers, container.caps) for line in lines[2 * at : 2 * at + 2]]
         yield [median, *pairs, *container.fliers[at : at + 1]]
 
 
 def _box(lines: Sequence[Any], ticks: _Ticks) -> Series:
-    """A box as its five figures: least, quarter, median, three quarters, greatest."""
+    """Summarize a box by its five figures: minimum, quartiles and maximum."""
     median = lines[0]
     ends = [float(value) for value in median.get_xdata(orig=True)]
     is_upright = ends[0] != ends[-1]
@@ -387,7 +383,7 @@ def _box(lines: Sequence[Any], ticks: _Ticks) -> Series:
 
 
 def _errors_of_bars(axes: Any, bars: Sequence[Any]) -> list[Any]:
-    """Lines without a name along bars, as seaborn draws what is not certain of them."""
+    """Return unlabeled lines along bars, which is how seaborn draws error bars."""
     across = 1 if bars[0].orientation == "horizontal" else 0
     known = [line for line in axes.lines if is_of_package(type_of(line), "matplotlib") and not _own_name(line)]
     sides = [(line, _sides_of(line)[across]) for line in known if not _is_reference(line, axes)]
@@ -419,7 +415,7 @@ def _lines(lines: Sequence[Any], axes: Any, ticks: _Ticks, names: dict[object, s
 
 
 def _is_reference(line: Any, axes: Any) -> bool:
-    """Whether it goes from edge to edge, as `axhline` and `axvline` draw it."""
+    """Return whether the line spans the axes, as drawn by `axhline` and `axvline`."""
     return line.get_transform() is not axes.transData and line.get_transform() != axes.transData
 
 
@@ -443,7 +439,7 @@ def _collection(collection: Any, ticks: _Ticks, names: dict[object, str]) -> Ite
 
 
 def _filled(collection: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
-    """An area between two curves, or between one and a straight edge, in one piece or in several."""
+    """Yield the area between two curves, or between a curve and a straight edge, from one or several pieces."""
     name = _name_of(collection, names)
     pieces = [_curves(path.vertices) for path in collection.get_paths()[:_MOST_PIECES]]
     if not pieces:
@@ -459,7 +455,7 @@ def _filled(collection: Any, ticks: _Ticks, names: dict[object, str]) -> Iterato
 
 
 def _curves(outline: Any) -> tuple[Any, Any, Any]:
-    """The places along x and both curves: an outline goes along one, and back along the other."""
+    """Return x and both curves: the outline follows one curve and returns along the other."""
     count = (len(outline) - 3) // 2
     if count < 1 or len(outline) != 2 * count + 3:
         return outline[:, 0], outline[:, 1], outline[:0, 1]
@@ -467,7 +463,7 @@ def _curves(outline: Any) -> tuple[Any, Any, Any]:
 
 
 def _by_color(collection: Any, x: DataColumn, y: DataColumn, names: dict[object, str]) -> Iterator[Series]:
-    """seaborn draws points of several groups at once, each in the color of its group."""
+    """Split points by color: seaborn draws all groups as one collection, with a color per group."""
     colors: Any = collection.get_facecolor()
     if not names or len(colors) != len(x.values) or _own_name(collection):
         array: Any = collection.get_array()

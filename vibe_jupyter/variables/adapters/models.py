@@ -1,6 +1,6 @@
-"""Models: parameters, whether they are fitted, what they were fitted on. Only what is stored on them is read.
+"""Models: parameters, whether they are fitted and on what. Only stored attributes are read.
 
-Most are made of classes that users write or derive, so no attribute is asked of the object itself.
+Most models are instances of user-defined or derived classes, so no attribute is looked up on the object itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,18 +23,15 @@ from vibe_jupyter.variables.adapters import (
 from vibe_jupyter.variables.adapters.facts import extent_of, facts_adapter, named_line, names_text, pairs_text, plural
 from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar, plain_cell_text, plain_line
 
-_STEPS: Final = 20
-"""Steps of a pipeline, layers of a network."""
-_MODULES: Final = 2_000
-"""Modules of a network that are walked."""
+_STEPS: Final = 20  # steps of a pipeline, or layers of a network
+_MODULES: Final = 2_000  # modules of a network that are visited
+# Results of the fit that estimators store.
 _SCORES: Final = ("best_score_", "oob_score_", "train_score_", "validation_score_", "alpha_", "n_iter_", "inertia_")
-"""Figures that estimators keep of their fit."""
-_WRAPPED: Final = ("estimator", "base_estimator", "regressor", "classifier")
-"""Parameters that hold another estimator."""
+_WRAPPED: Final = ("estimator", "base_estimator", "regressor", "classifier")  # parameters that hold another estimator
 
 
 def estimator_adapter() -> VariableAdapter:
-    """For estimators of scikit-learn and of what follows its conventions, pipelines and searches among them."""
+    """Return an adapter for scikit-learn compatible estimators, including pipelines and searches."""
     return facts_adapter("estimator", _estimator_headline, _estimator_lines)
 
 
@@ -54,7 +51,7 @@ def _is_fitted(value: Any) -> bool:
 
 
 def steps_of(value: Any) -> list[tuple[str, object]]:
-    """The named parts of a pipeline or of a union, in order."""
+    """Return the named steps of a pipeline or union, in order."""
     stored = instance_dict(value)
     for name in ("steps", "transformers_", "transformers", "transformer_list", "estimators"):
         parts = stored.get(name)
@@ -77,7 +74,7 @@ def _estimator_lines(value: Any) -> Iterator[str]:
 
 
 def estimator_text(value: Any) -> str:
-    """An estimator inside another: its class, and the parameters that are not the defaults."""
+    """Describe a nested estimator by its class and non-default parameters."""
     if type(value) is str:
         return plain_cell_text(value)
     changed = _changed_parameters(value)
@@ -112,7 +109,7 @@ def _is_default(value: object, default: object) -> bool:
 
 
 def _declared_parameters(cls: type) -> dict[str, object]:
-    """Parameters of the constructor with their defaults, read from its code."""
+    """Return the constructor's parameters and defaults, read from its code object."""
     for one in class_mro(cls):
         init = class_dict(one).get("__init__")
         if type(init) is FunctionType:
@@ -126,7 +123,7 @@ def _declared_parameters(cls: type) -> dict[str, object]:
 
 
 def _fit_lines(stored: Mapping[str, object]) -> Iterator[str]:
-    # LightGBM's estimators keep theirs under names of their own.
+    # LightGBM's estimators use names of their own.
     if type(count := stored.get("n_features_in_", stored.get("_n_features"))) is int:
         names = _array_items(stored.get("feature_names_in_"))
         yield f"{plural(count, 'feature')}: {names_text(names)}" if names else plural(count, "feature")
@@ -156,7 +153,7 @@ def _shape_text(value: Any) -> str:
 
 
 def training_data_adapter() -> VariableAdapter:
-    """For data sets of LightGBM, which take in what they were given when a model is trained."""
+    """Return an adapter for LightGBM's `Dataset`, which reads its source only when a model is trained."""
     return facts_adapter("LightGBM Dataset", _training_data_text)
 
 
@@ -174,7 +171,7 @@ def _training_data_text(value: Any) -> str:
 
 
 def booster_adapter() -> VariableAdapter:
-    """For boosters of LightGBM and XGBoost."""
+    """Return an adapter for LightGBM and XGBoost boosters."""
     return facts_adapter("booster", _booster_headline, _booster_lines, packages=("lightgbm", "xgboost", "catboost"))
 
 
@@ -187,7 +184,7 @@ def _booster_headline(value: Any) -> str:
 
 
 def _asked(value: Any, name: str) -> int | None:
-    """A figure that its C library keeps."""
+    """Call a method that reads a number from the C library."""
     method: Any = next((class_dict(cls)[name] for cls in class_mro(type_of(value)) if name in class_dict(cls)), None)
     if method is None or name in instance_dict(value):
         return None
@@ -204,7 +201,7 @@ def _booster_lines(value: Any) -> Iterator[str]:
 
 
 def _booster_features(value: Any) -> list[object]:
-    """Names of features: LightGBM has a method for them, XGBoost a property."""
+    """Return feature names, which LightGBM offers as a method and XGBoost as a property."""
     for name in ("feature_name", "feature_names"):
         reader: Any = class_dict(type_of(value)).get(name)
         if reader is not None and name not in instance_dict(value):
@@ -214,7 +211,7 @@ def _booster_features(value: Any) -> list[object]:
 
 
 def statistical_model_adapter() -> VariableAdapter:
-    """For models of statsmodels, which are fitted by another object."""
+    """Return an adapter for unfitted statsmodels models; `fit` returns a separate results object."""
     return facts_adapter("statsmodels", _statistical_model_text, _statistical_model_lines)
 
 
@@ -233,7 +230,7 @@ def _statistical_model_lines(value: Any) -> Iterator[str]:
 
 
 def results_adapter() -> VariableAdapter:
-    """For fitted models of statsmodels, also in the wrapper that adds labels."""
+    """Return an adapter for statsmodels results, including the wrapper that adds labels."""
     return facts_adapter("statsmodels", _results_headline, _results_lines)
 
 
@@ -281,7 +278,7 @@ def _results_lines(value: Any) -> Iterator[str]:
 
 
 def _results_names(model: Mapping[str, object]) -> list[str]:
-    """Labels of the columns, from the frame that the model was given."""
+    """Return column labels of the frame that the model was given."""
     data = instance_dict(model.get("data"))
     exog: Any = data.get("orig_exog")
     memory: Any = instance_dict(exog).get("_mgr")
@@ -295,7 +292,7 @@ def _figure(value: object) -> str:
 
 
 def network_adapter() -> VariableAdapter:
-    """For modules of torch: their layers, parameters and device."""
+    """Return an adapter for torch modules: layers, parameters and device."""
     return facts_adapter("torch", _network_headline, _network_lines)
 
 
@@ -330,7 +327,7 @@ def _modules(value: Any) -> Iterator[Any]:
 
 
 def _parameters(value: Any) -> Iterator[Any]:
-    """Those that are torch's own tensors, each once."""
+    """Yield each parameter that is one of torch's own tensor classes, once."""
     own = (loaded_attribute("torch.nn.parameter", "Parameter"), loaded_attribute("torch", "Tensor"))
     seen = set[int]()
     for module in _modules(value):
@@ -363,7 +360,7 @@ def _layer_text(value: Any) -> str:
 
 
 def optimizer_adapter() -> VariableAdapter:
-    """For optimizers of torch."""
+    """Return an adapter for torch optimizers."""
     return facts_adapter("torch", _optimizer_headline, _optimizer_lines)
 
 
@@ -379,7 +376,7 @@ def _optimizer_lines(value: Any) -> Iterator[str]:
 
 
 def loader_adapter() -> VariableAdapter:
-    """For loaders of torch: what they load, and how; no item is loaded, and the data are not asked for their length."""
+    """Return an adapter for torch data loaders. No item is loaded, and the data set's `__len__` isn't called."""
     return facts_adapter("torch", _loader_text)
 
 
@@ -390,7 +387,7 @@ def _loader_text(value: Any) -> str:
 
 
 def keras_adapter() -> VariableAdapter:
-    """For models of Keras: the names of their layers."""
+    """Return an adapter for Keras models, which lists their layers."""
     return facts_adapter("Keras", lambda value: type_name(value).rpartition(".")[2], _keras_lines)
 
 

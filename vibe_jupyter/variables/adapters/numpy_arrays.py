@@ -1,4 +1,4 @@
-"""numpy arrays: shape, type and the range of at most 1,000 spread elements."""
+"""NumPy arrays: shape, dtype, and the range of up to 1,000 sampled elements."""
 
 import math
 from typing import Any
@@ -21,35 +21,33 @@ from vibe_jupyter.variables.plain_values import plain_line
 
 _NUMBER_KINDS = "biuf"
 _TIME_KINDS = "mM"
+# Units whose values always fit into Python's `timedelta`, which rounds them to microseconds.
 _FINE_UNITS = ("ns", "ps", "fs", "as")
-"""Units of which none is too long for Python's `timedelta`, which rounds them to microseconds."""
-_ELEMENTS_SHOWN = 6
-"""First elements shown of an array."""
+_ELEMENTS_SHOWN = 6  # first elements shown
 
 
 def numpy_adapter() -> VariableAdapter:
-    """For `numpy.ndarray` and its subclasses."""
+    """Return an adapter for `numpy.ndarray` and subclasses."""
     return VariableAdapter(line=_array_line, describe=_describe_array, fingerprint=_array_fingerprint)
 
 
 def numpy_scalar_adapter() -> VariableAdapter:
-    """For single numbers of numpy."""
     return line_adapter(lambda value: f"{type_name(value)} {plain_line(value)}", fingerprint=plain_line)
 
 
 def dtype_text(dtype: Any) -> str:
-    """Name of a numpy type; a type numpy does not own is not asked for its name."""
+    """Return a dtype's name. Dtypes that NumPy doesn't own are named by class, without calling their code."""
     return str(dtype) if is_of_numpy(type_of(dtype)) else f"<{type_name(dtype)}>"
 
 
 def is_of_numpy(cls: type) -> bool:
-    """Whether a class is numpy's own; its dtype classes hide their real home."""
+    """Return whether a class is NumPy's own. Its dtype classes report a misleading module."""
     dtype: Any = loaded_attribute("numpy", "dtype")
     return is_of_package(cls, "numpy") or (dtype in class_mro(cls) and cls.__module__.startswith("numpy."))
 
 
 def array_figures(array: Any) -> tuple[int, str, str]:
-    """Nulls, range and mean of a one-dimensional array of numbers or times."""
+    """Return nulls, range and mean of a one-dimensional array of numbers or times."""
     kind = array.dtype.kind
     if kind in _TIME_KINDS or kind == "f":
         missing = loaded_attribute("numpy", "isnat")(array) if kind in _TIME_KINDS else array != array
@@ -65,17 +63,18 @@ def array_figures(array: Any) -> tuple[int, str, str]:
     if kind == "b":
         return nulls, str(low) if low == high else "False, True", ""
     mean = float(array.mean(dtype="f8"))
-    detail = f"mean {number_text(mean)}" if math.isfinite(mean) else ""  # infinities, or a sum beyond the greatest
+    # The mean isn't finite if there are infinities, or if the sum overflows.
+    detail = f"mean {number_text(mean)}" if math.isfinite(mean) else ""
     return nulls, f"{_number_of(low)} … {_number_of(high)}", detail
 
 
 def _number_of(value: Any) -> str:
-    # `item` of a long double is a long double.
+    # `item()` of a long double returns a long double again.
     return number_text(float(value) if value.dtype.kind == "f" else value.item())
 
 
 def has_figures(dtype: Any) -> bool:
-    """Whether `array_figures` knows arrays of this type."""
+    """Return whether `array_figures` supports this dtype."""
     return is_of_numpy(type_of(dtype)) and dtype.kind in _NUMBER_KINDS + _TIME_KINDS
 
 
@@ -91,7 +90,7 @@ def _time_text(value: Any) -> str:
 
 
 def _plain_array(value: Any) -> Any:
-    """The same memory as a plain array, without the methods of a subclass."""
+    """Return a plain array on the same memory, without a subclass's methods."""
     ndarray = loaded_attribute("numpy", "ndarray")
     return value if type(value) is ndarray else ndarray.view(value, ndarray)
 
@@ -135,16 +134,16 @@ def _describe_array(value: Any, view: VariableView) -> VariableDescription:
 
 
 def _mask_of(value: Any) -> Any:
-    """Which elements a masked array hides, as a plain array; None where it hides none."""
+    """Return the mask of a masked array as a plain array, or None."""
     ndarray = loaded_attribute("numpy", "ndarray")
     mask: Any = instance_dict(value).get("_mask")
     is_masked = type(mask) is ndarray and loaded_attribute("numpy.ma", "MaskedArray") in class_mro(type_of(value))
-    # That of a structured array has fields of its own.
+    # The mask of a structured array is structured too.
     return mask if is_masked and mask.dtype.kind == "b" and mask.shape == _plain_array(value).shape else None
 
 
 def _array_sample(array: Any, mask: Any) -> Any:
-    """Spread elements of an array of numbers or times, without those it hides, as a new array; None for other types."""
+    """Return sampled unmasked elements as a new array, or None unless they are numbers or times."""
     if not has_figures(array.dtype):
         return None
     sample = _spread_elements(array)
@@ -153,7 +152,7 @@ def _array_sample(array: Any, mask: Any) -> Any:
 
 def _spread_elements(array: Any) -> Any:
     places = spread_rows(array.size)
-    # A flat iterator takes single elements without copying an array whose memory is not in order.
+    # Indexing the flat iterator avoids copying a non-contiguous array.
     return array.flat[list(places)] if places is not None else array.flatten()
 
 

@@ -1,7 +1,7 @@
-"""pandas frames, series and indexes in constant time, through pandas' own code alone.
+"""pandas frames, series and indexes in constant time, running only pandas' own code.
 
-A subclass is first put into a plain frame on the same memory, so that nothing it overrides is called, and columns
-whose storage is not pandas' or numpy's are named and left alone.
+A subclass is first rewrapped as a plain frame on the same memory, so that none of its overrides is called. Columns
+stored in classes of other libraries are named but not read.
 """
 
 import bisect
@@ -41,15 +41,13 @@ from vibe_jupyter.variables.adapters.frames import (
 from vibe_jupyter.variables.adapters.numpy_arrays import array_figures, dtype_text, has_figures
 from vibe_jupyter.variables.plain_values import comparison_mark, plain_cell_text, plain_line
 
-_FIRST_LABELS: Final = 6
-"""First labels of an index shown."""
+_FIRST_LABELS: Final = 6  # first index labels shown
 
-_CONTENT_WIDTH: Final = 100_000
-"""Characters of one value that enter a fingerprint."""
+_CONTENT_WIDTH: Final = 100_000  # characters of one value that enter a fingerprint
 
 
 def pandas_frame_adapter() -> VariableAdapter:
-    """For `pandas.DataFrame` and its subclasses."""
+    """Return an adapter for `pandas.DataFrame` and subclasses."""
     return VariableAdapter(
         line=_frame_line,
         describe=_describe_frame,
@@ -59,7 +57,7 @@ def pandas_frame_adapter() -> VariableAdapter:
 
 
 def pandas_series_adapter() -> VariableAdapter:
-    """For `pandas.Series` and its subclasses: a frame of one column."""
+    """Return an adapter for `pandas.Series` and subclasses, described as a one-column frame."""
     return VariableAdapter(line=_series_line, describe=_describe_series, fingerprint=_series_fingerprint)
 
 
@@ -103,14 +101,14 @@ def _describe_frame(value: Any, view: VariableView) -> VariableDescription:
 
 
 def _row_labels(index: Any, count: int) -> tuple[str, ...]:
-    """Labels of the first rows; none of the default index."""
+    """Return the labels of the first rows, or nothing for a default index."""
     if not index_text(index):
         return ()
     return tuple(plain_cell_text(label, CELL_WIDTH) for label in _label_values(index[:count]))
 
 
 def _axes_text(frame: Any) -> str:
-    """The index, and the columns where they have several levels with names."""
+    """Describe the index, and the columns if they have several named levels."""
     columns = frame.columns
     several = type_of(columns) is loaded_attribute("pandas", "MultiIndex")
     levels = f"columns: {_index_line(columns)}" if several and any(name is not None for name in columns.names) else ""
@@ -118,12 +116,12 @@ def _axes_text(frame: Any) -> str:
 
 
 def _plain_frame(value: Any) -> Any:
-    """The frame without its subclass, its instance's attributes or a copy of its memory."""
+    """Return a plain frame on the same memory, without the subclass or attributes set on the instance."""
     return _from_memory(value, loaded_attribute("pandas", "DataFrame"))
 
 
 def _from_memory(value: Any, cls: Any) -> Any:
-    # pandas before 2.1 takes the memory in its constructor.
+    # pandas before 2.1 accepts the block manager in its constructor.
     plain = _with_plain_axes(_memory_of(value))
     return cls._from_mgr(plain, plain.axes) if hasattr(cls, "_from_mgr") else cls(plain)
 
@@ -137,7 +135,7 @@ def _with_plain_axes(memory: Any) -> Any:
 
 
 def _foreign_columns(frame: Any) -> frozenset[int]:
-    """Columns stored in classes of neither pandas nor numpy, whose code would run on any access."""
+    """Return positions of columns stored in other libraries' classes, whose code would run on any access."""
     foreign: set[int] = set()
     for block in frame._mgr.blocks:
         if not is_known_storage(type_of(block.values)):
@@ -182,12 +180,12 @@ def _series_values(value: Any) -> Any:
 
 
 def pandas_values(value: Any) -> Any:
-    """The storage of a series or an index."""
+    """Return the storage of a series or index."""
     return _series_values(value) if "_mgr" in instance_dict(value) else plain_index(value)._values
 
 
 def _as_frame(value: Any) -> Any:
-    """A series whose values are stored by pandas or numpy; to make a frame of any other, pandas runs its code."""
+    """Convert a series, stored by pandas or NumPy, to a frame. With other storage, pandas would run foreign code."""
     return _from_memory(value, loaded_attribute("pandas", "Series")).to_frame(name="value")
 
 
@@ -231,7 +229,7 @@ def _frame_content(frame: Any) -> object:
 
 
 def pandas_columns(value: Any) -> list[tuple[str, str]]:
-    """Labels and types of a frame's first columns."""
+    """Return labels and types of a frame's first columns."""
     frame = _plain_frame(value)
     foreign = _foreign_columns(frame)
     labels = labels_of(frame, COLUMNS_LIMIT)
@@ -240,19 +238,18 @@ def pandas_columns(value: Any) -> list[tuple[str, str]]:
 
 
 def pandas_index_adapter() -> VariableAdapter:
-    """For `pandas.Index` and its subclasses."""
     return VariableAdapter(line=_index_facts_line, describe=_describe_index, fingerprint=id)
 
 
 def index_text(index: Any) -> str:
-    """The index in a few words; empty for the default one."""
+    """Describe the index briefly; "" for a default index."""
     if type(index) is loaded_attribute("pandas", "RangeIndex") and index.name is None:
         return ""
     return _index_line(index)
 
 
 def plain_index(index: Any) -> Any:
-    """The index without a subclass that is not pandas' own; its labels stay where they are stored."""
+    """Return the index without a user-defined subclass, on the same memory."""
     if is_of_package(type_of(index), "pandas"):
         return index
     own: Mapping[str, Any] = instance_dict(index)
@@ -269,7 +266,7 @@ def _frame_labels(value: Any) -> list[str]:
 
 
 def labels_of(frame: Any, limit: int | None) -> list[str]:
-    """Labels of a frame's first columns, or of all."""
+    """Return the labels of a frame's first columns, or of all if `limit` is None."""
     labels = frame.columns if limit is None else frame.columns[:limit]
     return [plain_cell_text(label, LABEL_WIDTH) for label in _label_values(labels)]
 
@@ -298,7 +295,7 @@ def _index_facts_line(index: Any) -> str:
 
 
 def _label_values(index: Any) -> list[object]:
-    """The labels; of a `MultiIndex` a tuple each, as `frame[...]` takes them."""
+    """Return the labels, as tuples for a `MultiIndex`, in the form that `frame[...]` accepts."""
     if type_of(index) is loaded_attribute("pandas", "MultiIndex"):
         levels = zip(index.levels, index.codes, strict=True)
         return list(zip(*(_level_values(plain_index(level), codes) for level, codes in levels), strict=True))
@@ -308,8 +305,8 @@ def _label_values(index: Any) -> list[object]:
 
 
 def _level_values(level: Any, codes: Any) -> list[object]:
-    """One level's part of each label: only the values that these labels have are read of a level of any length."""
-    known = codes >= 0  # -1 stands for a missing part
+    """Return one level's part of each label. Reads only the values that these labels use, however long the level is."""
+    known = codes >= 0  # -1 marks a missing part
     if not is_known_storage(type_of(level.array)):
         return [f"<{type_name(level.array)}>" if one else None for one in known.tolist()]
     values = iter(cast("list[object]", level.take(codes[known]).tolist()))
@@ -323,17 +320,17 @@ def _first_and_last(index: Any) -> str:
 
 
 def is_known_storage(cls: type) -> bool:
-    """Whether a column is stored in a class of numpy or pandas, whose code may be run."""
+    """Return whether a column's storage class is NumPy's or pandas', whose code may run."""
     return cls is loaded_attribute("numpy", "ndarray") or is_of_package(cls, "pandas")
 
 
 def stored_column(frame: Any, place: int) -> Any:
-    """A column as pandas stores it: an array of numpy or of pandas, on the same memory."""
+    """Return a column as pandas stores it: a NumPy or pandas array on the same memory."""
     return frame._mgr.iget_values(place)
 
 
 def pandas_type(dtype: Any) -> str:
-    """Name of a column's type, without what it may hold of other people's objects (categories, fill values)."""
+    """Return a dtype's name, without foreign objects that it may hold (categories, fill values)."""
     cls = type_of(dtype)
     if not is_of_package(cls, "pandas"):
         return dtype_text(dtype)
@@ -345,7 +342,7 @@ def pandas_type(dtype: Any) -> str:
 
 
 def described_column(values: Any, label: str, places: tuple[int, ...] | None) -> Column:
-    """A column with its nulls and range, from the rows at `places` or from all."""
+    """Describe a column with nulls and range, from the rows at `places` or from all."""
     dtype = pandas_type(values.dtype)
     if has_figures(values.dtype):
         return number_column(label, dtype, array_figures(_as_array(_column_sample(values, places))))
@@ -361,12 +358,12 @@ def _in_utc(figures: tuple[int, str, str]) -> tuple[int, str, str]:
 
 
 def content_of(values: Any, places: tuple[int, ...] | None) -> object:
-    """Equal as long as type and sampled values are the same."""
+    """Return a value that stays equal while dtype and sampled values are unchanged."""
     dtype = pandas_type(values.dtype)
     if has_figures(values.dtype):
         return (dtype, hash(_as_array(_column_sample(values, places)).tobytes()))
     known = sample_values(values, places)
-    # Only a column of objects holds the objects themselves; all others make new ones each time they are read.
+    # Only an object column stores the objects themselves; others create new ones on each access.
     marks = map(comparison_mark if dtype == "object" else _text_of_content, known)
     return (dtype, hash(tuple(marks)))
 
@@ -395,7 +392,7 @@ def sample_values(values: Any, places: tuple[int, ...] | None) -> list[object]:
 
 
 def values_of_chunks(chunks: Sequence[Any], places: tuple[int, ...]) -> list[object]:
-    """Values of an Arrow column in pieces, piece by piece: Arrow itself would first join them all."""
+    """Read values of a chunked Arrow column chunk by chunk; Arrow's `take` would first concatenate them."""
     values: list[object] = []
     start, first = 0, 0
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""polars frames and series in constant time, through polars' own code alone."""
+"""polars frames and series in constant time, running only polars' own code."""
 
 import functools
 import re
@@ -39,39 +39,38 @@ from vibe_jupyter.variables.adapters.frames import (
 from vibe_jupyter.variables.adapters.numpy_arrays import array_figures
 from vibe_jupyter.variables.plain_values import plain_cell_text, present_values
 
-_TYPE_WIDTH = 60
-"""Characters of a column's type; nested ones can be long."""
+_TYPE_WIDTH = 60  # characters of a column's type; nested ones can be long
 
-# Types whose values are texts and truth values and nothing else.
+# Types whose values are only strings or booleans.
 _TEXT_TYPES = ("String", "Utf8", "Categorical", "Boolean")
 
-# Datetime(time_unit='us', time_zone=None) is Datetime(us).
+# Datetime(time_unit='us', time_zone=None) is shown as Datetime(us).
 _TIME_PARAMETERS = re.compile(r"time_unit='(\w+)'|, time_zone=None|time_zone='([^']+)'")
+# Days since 1970 of Python's first and last date, less one day, since a time zone may add a day.
 _FIRST_DAY, _LAST_DAY = -719_162 + 1, 2_932_896 - 1
-"""Days since 1970 of Python's first and last date, less one, since a time zone may add a day."""
 _DAY = 24 * 60 * 60
+# Python's range for types that can hold more, in their own ticks.
 _RANGES = {
     "Date ": (_FIRST_DAY, _LAST_DAY),
     "Datetime us": (_FIRST_DAY * _DAY * 10**6, _LAST_DAY * _DAY * 10**6),
     "Datetime ms": (_FIRST_DAY * _DAY * 10**3, _LAST_DAY * _DAY * 10**3),
     "Duration ms": (-999_999_999 * _DAY * 10**3, 999_999_999 * _DAY * 10**3),
 }
-"""What Python has of the types that hold more, in their own ticks."""
-_CONTENT_COLUMNS = 40
-"""Columns whose values enter the fingerprint."""
+_CONTENT_COLUMNS = 40  # columns whose values enter the fingerprint
+# Column types known to be polars' own, by identity. Checking every column again would take a fifth of
+# the time.
 _OWN_TYPES: dict[int, type] = {}
-"""Types of columns known to be polars' own, by identity: asking again for each column takes a fifth of the time."""
 
 
 def polars_frame_adapter() -> VariableAdapter:
-    """For `polars.DataFrame` and its subclasses."""
+    """Return an adapter for `polars.DataFrame` and subclasses."""
     return VariableAdapter(
         line=_frame_line, describe=_describe_frame, fingerprint=_frame_fingerprint, labels=_frame_labels
     )
 
 
 def polars_series_adapter() -> VariableAdapter:
-    """For `polars.Series` and its subclasses: a frame of one column."""
+    """Return an adapter for `polars.Series` and subclasses, described as a one-column frame."""
     return VariableAdapter(line=_series_line, describe=_describe_series, fingerprint=_series_fingerprint)
 
 
@@ -119,7 +118,7 @@ def _bare_column(series: Any) -> Column:
 
 
 def _series_sample(series: Any, places: tuple[int, ...] | None) -> Any:
-    # Column by column: gathering a whole frame wakes polars' threads, which takes longer where cores are busy.
+    # Column by column: gathering a whole frame wakes polars' thread pool, which is slower on busy machines.
     return series if places is None else series[_sample_positions(places)]
 
 
@@ -132,7 +131,7 @@ def _sample_positions(places: tuple[int, ...]) -> Any:
 
 def _sampled_column(series: Any, places: tuple[int, ...] | None) -> Column:
     label, dtype = plain_cell_text(series.name, LABEL_WIDTH), _dtype_text(series.dtype)
-    # Every column keeps the count of its nulls, so it costs nothing at any length.
+    # polars caches null counts, so this is fast at any length.
     nulls: int = series.null_count()
     sample = _series_sample(series, places)
     if series.dtype.is_float() or series.dtype.is_integer():
@@ -161,7 +160,7 @@ def _range_of_numbers(sample: Any) -> tuple[str, str]:
 
 
 def _range_without_nan(sample: Any) -> tuple[int, str, str]:
-    """Nulls and NaN together, range and mean of the rest."""
+    """Return the count of nulls and NaN together, and the range and mean of the rest."""
     if module_dict("numpy"):
         return array_figures(sample.to_numpy())
     known = present_values(sample.to_list())
@@ -172,7 +171,7 @@ def _range_without_nan(sample: Any) -> tuple[int, str, str]:
 def _dtype_text(dtype: Any) -> str:
     cls = type_of(dtype)
     if id(cls) not in _OWN_TYPES:
-        # A type without parameters may stand for itself as a class.
+        # A type without parameters may be given as a class rather than an instance.
         cls = dtype if is_one_of(type, class_mro(cls)) else cls
         if not is_of_package(cls, "polars"):
             return f"<{class_name(cls)}>"
@@ -183,7 +182,6 @@ def _dtype_text(dtype: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _type_text(dtype: Any) -> str:
-    """Of a type of polars' own."""
     text = _TIME_PARAMETERS.sub(lambda found: found[1] or found[2] or "", str(dtype))
     return text if len(text) <= _TYPE_WIDTH else text[:_TYPE_WIDTH] + "…"
 
@@ -199,7 +197,7 @@ def _cells(series: Any) -> list[str]:
 
 
 def _fits_python(series: Any) -> bool:
-    """Whether Python has all these times. polars has longer ones, and panics when asked for them as Python's."""
+    """Return whether all times fit into Python's types. polars panics when converting longer ones."""
     least, greatest = _RANGES.get(f"{type_of(series.dtype).__name__} {getattr(series.dtype, 'time_unit', '')}", (0, 0))
     ticks = series.to_physical()
     low, high = ticks.min(), ticks.max()

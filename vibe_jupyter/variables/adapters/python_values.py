@@ -1,4 +1,4 @@
-"""Values of built-in types, modules, functions, classes, and every object of which nothing else is known."""
+"""Values of built-in types, modules, functions, classes, and objects without an adapter of their own."""
 
 import itertools
 import types
@@ -32,20 +32,14 @@ from vibe_jupyter.variables.plain_values import (
     sequence_text,
 )
 
-_TEXT_WIDTH: Final = 80
-"""Characters of a text or of bytes shown in one line."""
-_TEXT_SHOWN: Final = 2_000
-"""Characters of a text shown when it is inspected."""
-_ITEM_WIDTH: Final = 30
-"""Characters of one text inside a container, in one line."""
-_LINE_LIMIT: Final = 200
-"""Characters of a container in one line."""
-_FIELDS_SHOWN: Final = 40
-"""Fields of a named tuple named."""
-_ITEMS_COMPARED: Final = 1_000
-"""First items of a container that enter its fingerprint."""
+_TEXT_WIDTH: Final = 80  # characters of a string or bytes in one line
+_TEXT_SHOWN: Final = 2_000  # characters of an inspected string
+_ITEM_WIDTH: Final = 30  # characters of a string inside a container, in one line
+_LINE_LIMIT: Final = 200  # characters of a container in one line
+_FIELDS_SHOWN: Final = 40  # fields listed of a named tuple
+_ITEMS_COMPARED: Final = 1_000  # first items that enter a container's fingerprint
 
-# Each gives the value as its built-in type alone, and only slots of that type run.
+# Each converts a value to exactly its built-in type, running only that type's slots.
 _EXACT: Final[dict[object, Callable[[Any], object]]] = {
     int: lambda value: int.__add__(value, 0),
     float: lambda value: float.__add__(value, 0.0),
@@ -54,18 +48,15 @@ _EXACT: Final[dict[object, Callable[[Any], object]]] = {
     bytes: lambda value: bytes.__getitem__(value, slice(None)),
 }
 
-_NAMES_SHOWN = 40
-"""Public names of a class, a module or an object."""
-_DOC_WIDTH = 200
-"""Characters of a doc string's first line."""
-_DEFAULT_WIDTH = 20
-"""Characters of a parameter's default."""
+_NAMES_SHOWN = 40  # public names listed of a class, module or object
+_DOC_WIDTH = 200  # characters of a docstring's first line
+_DEFAULT_WIDTH = 20  # characters of a parameter's default
 _VARIADIC = 0x04
 _VARIADIC_KEYWORDS = 0x08
 
 
 def scalar_adapter(base: type) -> VariableAdapter:
-    """For numbers, texts and the like: the value itself. Of a class made from one, the value without its class."""
+    """Return an adapter for numbers, strings and the like. Values of subclasses are converted to the built-in type."""
     long = base in (str, bytes, bytearray)
 
     def line(value: Any) -> str:
@@ -83,7 +74,7 @@ def scalar_adapter(base: type) -> VariableAdapter:
 
 
 def container_adapter(base: Any) -> VariableAdapter:
-    """For lists, tuples, sets and mappings: their size and first items."""
+    """Return an adapter for lists, tuples, sets and mappings: their size and first items."""
 
     def headline(value: Any) -> str:
         size = base.__len__(value)
@@ -109,7 +100,7 @@ def container_adapter(base: Any) -> VariableAdapter:
 
 
 def _exact_value(value: Any, base: type) -> Any:
-    """The value as its built-in type alone; of a class made from a rarer type, the value as it is, which is named."""
+    """Convert to exactly the built-in type. Instances of subclasses of rarer types are returned unchanged."""
     make = _EXACT.get(base)
     return value if type(value) is base or make is None else make(value)
 
@@ -128,32 +119,32 @@ def _member_values(value: Any, base: Any) -> Iterable[object]:
 
 
 def module_adapter() -> VariableAdapter:
-    """For modules: name, version and file."""
+    """Return an adapter for modules: name and version."""
     return line_adapter(_module_line)
 
 
 def function_adapter() -> VariableAdapter:
-    """For functions written in Python: their parameters, read from the code and not from what it says of itself."""
+    """Return an adapter for Python functions. Parameters are read from the code object, not from `__signature__`."""
     return VariableAdapter(line=_function_line, describe=_describe_function, fingerprint=_function_fingerprint)
 
 
 def builtin_function_adapter() -> VariableAdapter:
-    """For functions written in C."""
+    """Return an adapter for functions written in C."""
     return line_adapter(lambda value: f"built-in function {value.__name__}")
 
 
 def class_adapter() -> VariableAdapter:
-    """For classes: bases and public names."""
+    """Return an adapter for classes: bases and public names."""
     return VariableAdapter(line=_class_line, describe=_describe_class, fingerprint=id)
 
 
 def enum_adapter() -> VariableAdapter:
-    """For members of enumerations: class and name."""
+    """Return an adapter for enum members: class and name."""
     return line_adapter(lambda value: f"{type_name(value)}.{_name_text(instance_dict(value).get('_name_'))}")
 
 
 def object_adapter() -> VariableAdapter:
-    """For everything else: the class, and the names it and the object define. Nothing of either is run."""
+    """Return the fallback adapter: an object's class, and the names both define. No code of either runs."""
     return VariableAdapter(line=_object_line, describe=_describe_object, fingerprint=id)
 
 

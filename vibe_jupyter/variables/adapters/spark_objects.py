@@ -1,4 +1,4 @@
-"""Objects of Spark beside its frames, by what Python keeps of them: the Spark machine is not asked, and runs no job."""
+"""Spark objects other than frames, described from Python-side state: no JVM call, no Spark job."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -12,7 +12,7 @@ Columns = Iterable[tuple[object, str]]
 
 
 def group_adapter() -> VariableAdapter:
-    """For groups of a frame, whose keys are known to the Spark machine alone."""
+    """Return an adapter for grouped Spark frames. Only the JVM knows their keys."""
     return facts_adapter(
         "Spark GroupedData", _group_text, lambda value: ["Nothing was computed."], packages=("pyspark",)
     )
@@ -24,7 +24,7 @@ def _group_text(value: Any) -> str:
 
 
 def pandas_frame_adapter() -> VariableAdapter:
-    """For frames of pandas on Spark."""
+    """Return an adapter for pandas-on-Spark frames."""
     return schema_adapter("pandas-on-Spark DataFrame", _pandas_columns)
 
 
@@ -43,16 +43,16 @@ def _label(parts: object) -> str:
 
 
 def _type_text(field: object) -> str:
-    """Of a field of pandas on Spark, which holds one of Spark's own."""
+    """Return the type of a pandas-on-Spark field, which wraps one of Spark's."""
     own = instance_dict(field)
     inner = own.get("struct_field", own.get("_struct_field", field))
     dtype: Any = instance_dict(inner).get("dataType")
-    # A type of the user's own tells what it is by code of its own.
+    # `simpleString` of a user-defined type would run the user's code.
     return dtype.simpleString() if is_of_package(type_of(dtype), "pyspark") else type_of(dtype).__name__
 
 
 def schema_type_adapter() -> VariableAdapter:
-    """For the schema of a frame."""
+    """Return an adapter for the schema of a frame."""
 
     def columns_of(value: Any) -> Columns | None:
         fields = instance_dict(value).get("fields")
@@ -63,7 +63,7 @@ def schema_type_adapter() -> VariableAdapter:
 
 
 def session_adapter() -> VariableAdapter:
-    """For sessions: which Spark they belong to."""
+    """Return an adapter for Spark sessions: application name and master."""
     return facts_adapter("Spark session", _session_text, packages=("pyspark",))
 
 

@@ -1,4 +1,4 @@
-"""Values made of others: groups and windows of frames, frames with geometries, graphs, images, answers of servers."""
+"""Composite values: groups and windows of frames, geometries, graphs, images, HTTP responses."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -20,19 +20,17 @@ from vibe_jupyter.variables.adapters.frames import SAMPLE_ROWS, spread_rows
 from vibe_jupyter.variables.adapters.pandas_frames import pandas_frame_adapter, pandas_series_adapter
 from vibe_jupyter.variables.plain_values import plain_cell_text, plain_line
 
-_COUNTED: Final = 20_000
-"""Nodes of a graph whose edges are counted."""
-_LOOKED_AT: Final = 200
-"""Nodes and edges whose attributes are named."""
+_COUNTED: Final = 20_000  # nodes up to which a graph's edges are counted
+_LOOKED_AT: Final = 200  # nodes and edges whose attributes are collected
+# Geometry type names, indexed by GEOS type id.
 _SHAPES: Final = (
     *("Point", "LineString", "LinearRing", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
     "GeometryCollection",
 )
-"""Kinds of geometries by the number that GEOS gives them."""
 
 
 def group_adapter() -> VariableAdapter:
-    """For `groupby` of pandas: what is grouped by what; the groups are not made."""
+    """Return an adapter for pandas' `groupby` objects. The groups aren't computed."""
     return facts_adapter("pandas", _group_text, _group_lines, packages=("pandas",))
 
 
@@ -66,7 +64,7 @@ def _group_lines(value: Any) -> Iterator[str]:
 
 
 def window_adapter() -> VariableAdapter:
-    """For windows over frames of pandas."""
+    """Return an adapter for windows over pandas frames."""
     return facts_adapter("pandas", _window_text, packages=("pandas",))
 
 
@@ -78,12 +76,11 @@ def _window_text(value: Any) -> str:
 
 
 def styler_adapter() -> VariableAdapter:
-    """For a frame of pandas with styles."""
+    """Return an adapter for pandas' `Styler`."""
     return facts_adapter("pandas Styler", lambda value: f"of {_source_line({'obj': instance_dict(value).get('data')})}")
 
 
 def polars_group_adapter() -> VariableAdapter:
-    """For `group_by` of polars."""
     return facts_adapter("polars GroupBy", _polars_group_text, packages=("polars",))
 
 
@@ -94,12 +91,12 @@ def _polars_group_text(value: Any) -> str:
 
 
 def geo_frame_adapter() -> VariableAdapter:
-    """For `geopandas.GeoDataFrame`: the frame, and what is known of its places."""
+    """Return an adapter for `geopandas.GeoDataFrame`: the frame, and its geometries' type, CRS and bounds."""
     return _with_places(pandas_frame_adapter(), "pandas DataFrame", "geopandas GeoDataFrame")
 
 
 def geo_series_adapter() -> VariableAdapter:
-    """For `geopandas.GeoSeries`."""
+    """Return an adapter for `geopandas.GeoSeries`."""
     return _with_places(pandas_series_adapter(), "pandas Series", "geopandas GeoSeries")
 
 
@@ -120,7 +117,7 @@ def _with_places(adapter: VariableAdapter, kind: str, own: str) -> VariableAdapt
 
 
 def _geometries(value: Any) -> list[tuple[str, Any]]:
-    """The stored columns of geometries, with their labels."""
+    """Return the geometry columns' storage, with labels."""
     memory: Any = instance_dict(value)["_mgr"]
     wanted = loaded_attribute("geopandas.array", "GeometryArray")
     own = [instance_dict(value).get("_name") or "geometry"]
@@ -156,7 +153,7 @@ def _place_lines(value: Any) -> Iterator[str]:
 
 
 def shape_adapter() -> VariableAdapter:
-    """For one geometry of shapely."""
+    """Return an adapter for shapely geometries."""
     return facts_adapter("shapely", _shape_text, packages=("shapely",))
 
 
@@ -167,7 +164,7 @@ def _shape_text(value: Any) -> str:
 
 
 def graph_adapter() -> VariableAdapter:
-    """For graphs of networkx."""
+    """Return an adapter for networkx graphs. Edges of large graphs aren't counted."""
     return facts_adapter("networkx", _graph_text, _graph_lines)
 
 
@@ -222,7 +219,7 @@ def _attribute_names(found: Iterable[object]) -> list[object]:
 
 
 def image_adapter() -> VariableAdapter:
-    """For images of Pillow."""
+    """Return an adapter for Pillow images, which reports size and mode."""
     return facts_adapter("PIL", _image_text)
 
 
@@ -236,7 +233,7 @@ def _image_text(value: Any) -> str:
 
 
 def response_adapter() -> VariableAdapter:
-    """For answers of requests and httpx: status, address, type and size, by what came already."""
+    """Return an adapter for requests and httpx responses, limited to content already received."""
     return facts_adapter("HTTP response", _response_text, _response_lines)
 
 

@@ -1,7 +1,7 @@
-"""Tables and databases of other libraries: their columns as they are known already. No query runs over any data.
+"""Tables and databases of other libraries, described by columns that are already known. No query reads any data.
 
-What narwhals knows of a library is asked of narwhals, which is imported at the first such table. A plan of polars is
-not: to tell its columns polars opens files, reaches over the network and calls the user's functions.
+Libraries supported by narwhals are read through it; it is imported for the first such table. polars lazy frames are
+an exception: resolving their schema opens files, accesses the network and calls the user's functions.
 """
 
 import functools
@@ -41,8 +41,7 @@ from vibe_jupyter.variables.adapters.pandas_frames import values_of_chunks
 from vibe_jupyter.variables.plain_values import plain_cell_text, plain_line, present_values
 
 _NOT_COMPUTED: Final = "Nothing was computed."
-_TYPE_WIDTH: Final = 60
-"""Characters of a column's type; nested ones can be long."""
+_TYPE_WIDTH: Final = 60  # characters of a column's type; nested ones can be long
 _TABLES_SHOWN: Final = 40
 _COLUMNS_READ: Final = 2_000
 _COLUMN_QUERY: Final = (
@@ -53,7 +52,7 @@ _ATTACHED_QUERY: Final = "SELECT database_name, type FROM duckdb_databases() WHE
 
 
 def arrow_adapter() -> VariableAdapter:
-    """For tables and record batches of Arrow."""
+    """Return an adapter for Arrow tables and record batches."""
     return VariableAdapter(
         line=_arrow_line,
         describe=_describe_arrow,
@@ -63,7 +62,6 @@ def arrow_adapter() -> VariableAdapter:
 
 
 def arrow_array_adapter() -> VariableAdapter:
-    """For arrays of Arrow, in one piece or in several."""
     return facts_adapter("pyarrow array", _arrow_array_text, _arrow_array_lines, packages=("pyarrow",))
 
 
@@ -123,7 +121,7 @@ def _arrow_type(dtype: Any) -> str:
 
 
 def _is_plain_arrow(dtype: Any) -> bool:
-    """Whether no class that a user registered takes part in it: those turn values into objects of their own."""
+    """Return whether the type contains no registered extension type, which converts values to user-defined objects."""
     if not is_of_package(type_of(dtype), "pyarrow") or hasattr(dtype, "extension_name"):
         return False
     parts = [dtype.field(place).type for place in range(dtype.num_fields)]
@@ -146,13 +144,13 @@ def _arrow_array_lines(value: Any) -> Iterator[str]:
 
 
 def narwhals_adapter(kind: str, *packages: str) -> VariableAdapter:
-    """For the tables of a library that narwhals knows; those of a class of the user's own are only named."""
+    """Create an adapter for tables of a library that narwhals supports. User-defined subclasses are only named."""
 
     def columns_of(value: Any) -> list[tuple[object, str]] | None:
         if not any(is_of_package(type_of(value), package) for package in packages):
             return None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they would stand in the user's cell
+            warnings.simplefilter("ignore")  # the warnings would appear in the user's cell
             schema = _narwhals().from_native(value).collect_schema()
         return [(name, _narwhals_type(dtype)) for name, dtype in schema.items()]
 
@@ -173,38 +171,37 @@ def _narwhals_type(dtype: Any) -> str:
 
 
 def plan_adapter(kind: str, ask: str) -> VariableAdapter:
-    """For plans that cannot tell their columns without doing some of their work; `ask` is what the user could run."""
+    """Create an adapter for plans whose columns can't be listed without work. `ask` is code that would list them."""
     note = f"{_NOT_COMPUTED} run_code can ask for {ask}, which may open its sources and call functions in it."
     return schema_adapter(kind, lambda value: None, note)
 
 
 def polars_plan_adapter() -> VariableAdapter:
-    """For `polars.LazyFrame`."""
+    """Return an adapter for `polars.LazyFrame`."""
     return plan_adapter("polars LazyFrame", ".collect_schema()")
 
 
 def spark_connect_adapter() -> VariableAdapter:
-    """For frames of a Spark server, which is asked for their columns."""
+    """Return an adapter for Spark Connect frames, whose schema would be requested from the server."""
     return plan_adapter("Spark DataFrame", ".schema")
 
 
 def dask_frame_adapter() -> VariableAdapter:
-    """For frames of Dask, which keep an empty pandas frame as their schema."""
+    """Return an adapter for Dask frames, which store an empty pandas frame as their schema."""
     return narwhals_adapter("Dask DataFrame", "dask", "dask_expr")
 
 
 def spark_frame_adapter() -> VariableAdapter:
-    """For frames of a Spark in the same machine, which knows their columns since they were made."""
+    """Return an adapter for local Spark frames, which know their columns from the start."""
     return narwhals_adapter("Spark DataFrame", "pyspark")
 
 
 def ibis_table_adapter() -> VariableAdapter:
-    """For tables of ibis."""
     return narwhals_adapter("ibis Table", "ibis")
 
 
 def ibis_value_adapter() -> VariableAdapter:
-    """For columns and single values of ibis."""
+    """Return an adapter for ibis columns and scalars."""
     return facts_adapter("ibis expression", _ibis_value_text, packages=("ibis",))
 
 
@@ -213,7 +210,7 @@ def _ibis_value_text(value: Any) -> str:
 
 
 def ibis_backend_adapter() -> VariableAdapter:
-    """For connections of ibis."""
+    """Return an adapter for ibis connections."""
     return facts_adapter("ibis backend", _backend_text, _backend_lines, packages=("ibis",))
 
 
@@ -227,27 +224,25 @@ def _backend_lines(value: Any) -> Iterator[str]:
 
 
 def modin_frame_adapter() -> VariableAdapter:
-    """For frames of modin."""
     return narwhals_adapter("modin DataFrame", "modin")
 
 
 def cudf_frame_adapter() -> VariableAdapter:
-    """For frames of cuDF, in the memory of a graphics card."""
+    """Return an adapter for cuDF frames, which are in GPU memory."""
     return narwhals_adapter("cuDF DataFrame", "cudf")
 
 
 def sqlframe_adapter() -> VariableAdapter:
-    """For frames of SQLFrame."""
     return narwhals_adapter("SQLFrame DataFrame", "sqlframe")
 
 
 def ray_dataset_adapter() -> VariableAdapter:
-    """For data sets of Ray, which read their sources to tell what they hold."""
+    """Return an adapter for Ray data sets, which would read their sources to report a schema."""
     return plan_adapter("Ray Dataset", ".schema()")
 
 
 def duckdb_relation_adapter() -> VariableAdapter:
-    """For relations of DuckDB, which know their columns since they were made."""
+    """Return an adapter for DuckDB relations, which know their columns from the start."""
     return schema_adapter("DuckDB relation", _relation_columns)
 
 
@@ -258,7 +253,7 @@ def _relation_columns(value: Any) -> list[tuple[object, str]] | None:
 
 
 def duckdb_connection_adapter() -> VariableAdapter:
-    """For connections of DuckDB: the catalogue is asked, on a connection of ours; a result that waits stays."""
+    """Return an adapter for DuckDB connections. The catalog is queried on a new cursor, so pending results survive."""
     return facts_adapter("DuckDB connection", lambda value: "", _connection_lines, packages=("duckdb", "_duckdb"))
 
 
@@ -266,7 +261,7 @@ def _connection_lines(value: Any) -> Iterator[str]:
     own = value.cursor()
     try:
         if attached := own.execute(_ATTACHED_QUERY).fetchall():
-            # To list their tables DuckDB would ask servers elsewhere.
+            # Listing their tables would make DuckDB query remote servers.
             yield named_line("attached", [f"{name} ({kind})" for name, kind in attached])
             yield "run_code can ask for SHOW ALL TABLES, which goes to those too."
             return
@@ -283,7 +278,7 @@ def _connection_lines(value: Any) -> Iterator[str]:
 
 
 def engine_adapter() -> VariableAdapter:
-    """For engines of SQLAlchemy: where they lead, never with a password or a query."""
+    """Return an adapter for SQLAlchemy engines: their address, without password or query."""
     return facts_adapter("SQLAlchemy Engine", _engine_text, _engine_lines, packages=("sqlalchemy",))
 
 
@@ -297,7 +292,7 @@ def _engine_lines(value: Any) -> Iterator[str]:
 
 
 def async_engine_adapter() -> VariableAdapter:
-    """For engines that are awaited."""
+    """Return an adapter for SQLAlchemy's `AsyncEngine`."""
     return facts_adapter(
         "SQLAlchemy AsyncEngine",
         lambda value: _address_text(value.sync_engine.url),
@@ -316,7 +311,6 @@ def _address_text(url: Any) -> str:
 
 
 def connection_adapter() -> VariableAdapter:
-    """For connections of SQLAlchemy."""
     return facts_adapter("SQLAlchemy Connection", _sql_connection_text, _engine_lines, packages=("sqlalchemy",))
 
 
@@ -325,12 +319,12 @@ def _sql_connection_text(value: Any) -> str:
 
 
 def sql_table_adapter() -> VariableAdapter:
-    """For tables of SQLAlchemy, as they were declared or read."""
+    """Return an adapter for SQLAlchemy tables, as declared or reflected."""
 
     def columns_of(value: Any) -> Iterable[tuple[object, str]] | None:
         if not is_of_package(type_of(value), "sqlalchemy"):
             return None
-        # Their names are of a class of its own.
+        # SQLAlchemy's `quoted_name` is a subclass of str.
         columns = islice(value.columns, 1_000)
         return [(str.__getitem__(column.name, slice(None)), type_of(column.type).__name__) for column in columns]
 
@@ -338,7 +332,7 @@ def sql_table_adapter() -> VariableAdapter:
 
 
 def sql_metadata_adapter() -> VariableAdapter:
-    """For the tables that SQLAlchemy knows of."""
+    """Return an adapter for SQLAlchemy's `MetaData`, which lists its tables."""
     return facts_adapter(
         "SQLAlchemy MetaData",
         lambda value: plural(len(instance_dict(value).get("tables", ())), "table"),  # type: ignore[arg-type]
