@@ -1,5 +1,6 @@
 """`%vibe fix`: the last error as a prompt."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -49,6 +50,15 @@ def test_the_last_error_goes_with_its_frames_and_what_was_involved(session: Sess
     assert "-> 6 mean('bill_len')" in prompt
     assert "table" in prompt.split("-> 4", 1)[1].split("Cell In", 1)[0]
     assert len(prompt) < 8_000
+
+
+def test_of_many_frames_the_last_are_shown_with_what_they_held(session: Session) -> None:
+    code = "def down(n):\n    return 1 / n if n == 0 else down(n - 1)\ndown(20)"
+    assert session.wire.cell(session.wire.send(code)).error
+    prompt = asked(session, "%vibe fix")
+    assert [int(n) for n in re.findall(r"^   n: int (\d+)$", prompt, re.M)] == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert prompt.count("in down, line 2:") == 8
+    assert "-> 3 down(20)" not in prompt
 
 
 def test_a_fix_that_the_server_failed_is_asked_for_once_more_with_the_same_error(session: Session) -> None:

@@ -106,7 +106,7 @@ def test_an_interrupt_ends_the_cell_and_the_run(open_page: OpenPage, code: str) 
     page.until(lambda: "under way" in page.cells[0].text, "the inner cell")
     page.wire.interrupt()
     page.press(queued)
-    page.until(lambda: bool(queued.status), "the queued cell")
+    page.until(lambda: bool(queued.status and page.cells[0].status), "the end of both cells")
     assert outer.text == "interrupted\n"
     assert queued.text == "next\n"
     assert "went on" not in page.cells[0].text

@@ -8,6 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from tests.patience import patient
+from vibe_jupyter.context import read_ahead
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.read_ahead import ReadAhead
 from vibe_jupyter.notebook.cell_names import cell_names
@@ -24,6 +25,26 @@ def shell() -> Any:
     shell: Any = InteractiveShell()
     shell.history_manager.enabled = False
     return shell
+
+
+@pytest.mark.parametrize(
+    ("runs", "after", "found"),
+    [
+        (3, 0, [1, 2, 3]),
+        (3, 2, [3]),
+        (3, 3, []),
+        (3, 9, []),
+        (7, 0, [4, 5, 6, 7]),
+        (7, 5, [6, 7]),
+        (7, 2, [4, 5, 6, 7]),
+    ],
+)
+def test_of_many_runs_the_latest_are_read_and_none_that_is_known(
+    shell: Any, monkeypatch: pytest.MonkeyPatch, runs: int, after: int, found: list[int]
+) -> None:
+    monkeypatch.setattr(read_ahead, "KEPT", 4)
+    ran(shell, *(f"a = {number}" for number in range(1, runs + 1)))
+    assert list(read_ahead.earlier_runs(shell, after)) == [(number, f"a = {number}") for number in found]
 
 
 async def all_read(ahead: ReadAhead, last: str) -> None:

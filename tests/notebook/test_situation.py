@@ -129,6 +129,21 @@ def test_what_the_user_did_since_the_last_answer_is_told(session: Session) -> No
     ]
 
 
+def test_an_error_of_several_lines_is_told_in_one_that_begins_with_its_class(session: Session) -> None:
+    page = Page(session.wire, "x = 1", "y = 2")
+    run_all(page)
+    ask(session, page, "look")
+    page.type_into(page.cells[0], "raise ValueError('no such\\n  column\\n\\nlook up')")
+    run(page, page.cells[0])
+    page.type_into(page.cells[1], "raise KeyError")
+    run(page, page.cells[1])
+
+    lines = ask(session, page, "and now?").split("\n")
+
+    assert "  ValueError: no such column look up" in lines
+    assert [line for line in lines if line.startswith("  KeyError")] != []
+
+
 def test_nothing_is_told_where_nothing_changed(session: Session) -> None:
     page = Page(session.wire, "a = [1, 2, 3]")
     run_all(page)
@@ -255,6 +270,24 @@ def test_a_comment_above_the_code_of_a_cell_stands_behind_it(session: Session) -
     long = report.split(f"#3 {ids[2]} (never) ")[1].split("\n")[0]
     assert len(long) <= 110
     assert re.fullmatch(r"(name_)+\w*…  # (long )+\w*…", long)
+
+
+@pytest.mark.requirement("notebook.context.changes")
+def test_variables_that_the_prompt_names_come_first_then_those_whose_column_it_names_and_the_newest_before_others(
+    session: Session,
+) -> None:
+    frames = [f"{name} = pandas.DataFrame({{'mass': [1]}})" for name in ("mass_1", "mass_2", "named_both")]
+    page = Page(
+        session.wire, "\n".join(["import pandas", *frames, *(f"{name} = 0" for name in ("named_1", "named_2"))])
+    )
+    page.cells += [PageCell(f"plain_{number} = {number}") for number in (1, 2)]
+    run_all(page)
+
+    report = ask(session, page, "Compare named_1 and named_2 with named_both, by mass.")
+
+    shown = re.findall(r"^(\w+): ", report.partition("\nvariables:\n")[2], re.M)
+    meant = ["named_both", "named_2", "named_1", "mass_2", "mass_1"]
+    assert shown == [*meant, "plain_2", "plain_1", "imports"]
 
 
 def test_a_value_changed_in_place_is_said(session: Session) -> None:

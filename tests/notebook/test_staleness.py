@@ -173,6 +173,34 @@ def test_what_a_tracer_saw_a_cell_read_counts_as_read() -> None:
     assert standing_of_use(frozenset({"k"})) == ("stale", "k changed by #1 [3]")
 
 
+UNKNOWN = "unknown"
+
+
+@pytest.mark.parametrize(
+    ("counts", "states"),
+    [
+        ((1, 2, 3), ("fresh", "fresh", "fresh")),
+        ((2, 2, 3), (UNKNOWN, UNKNOWN, "stale")),
+        ((1, 2, 2), ("fresh", UNKNOWN, UNKNOWN)),
+        ((3, 3, 3), (UNKNOWN, UNKNOWN, UNKNOWN)),
+        ((1, 2, 4), ("fresh", "fresh", UNKNOWN)),
+        ((None, None, 3), ("never", "never", "stale")),
+    ],
+)
+def test_a_number_that_several_cells_carry_says_of_none_that_it_ran(
+    counts: tuple[int | None, ...], states: tuple[str, ...]
+) -> None:
+    sources = ("x = 1", "x = 2", "y = x")
+    runs = [Execution(source, number, None) for number, source in enumerate(sources, 1)]
+    cells = [
+        Cell(id=f"c{place}", number=place, kind="code", source=source, execution_count=count)
+        for place, (source, count) in enumerate(zip(sources, counts, strict=True), 1)
+    ]
+    assert tuple(one.state for one in cell_standings(cells, Replay(runs)).values()) == states
+    known = [one._replace(cell="c2") if one.number == 2 else one for one in runs]
+    assert cell_standings(cells, Replay(known))["c2"].state == "fresh"
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [

@@ -130,6 +130,18 @@ def test_a_query_shows_the_lines_that_match_with_two_around_them(open_page: Open
     assert error(wrong).startswith("'line_(7' is not a valid regular expression: missing ), unterminated subpattern")
 
 
+@pytest.mark.requirement("notebook.read_notebook.listing")
+def test_a_query_heeds_case_where_it_has_a_capital_that_is_none_of_an_escape(open_page: OpenPage) -> None:
+    page = open_page("ab", "AB", "a B")
+    expected = {
+        **{"ab": "12", "AB": "2", "Ab": "", "a b": "3", "a B": "3"},
+        **{r"\Sb": "12", r"\SB": "2", r"a\Wb": "3", r"A\Wb": "", r"^\D+b$": "123", r"\w\D?B": "23", r"b\Z": "123"},
+    }
+    found = call_all(page, *(("read_notebook", {"query": query}) for query in expected))
+    shown = ["".join(re.findall(r"^#(\d) ", text(one), re.M)) for one in found]
+    assert dict(zip(expected, shown, strict=True)) == expected
+
+
 @pytest.mark.parametrize("query", [r"(a|aa)+$", r"(a{1,9}){1,9}(a{1,9}){9}x"])
 def test_a_query_that_would_take_for_ever_is_ended(open_page: OpenPage, query: str) -> None:
     page = open_page(f"{'a' * 60}!")

@@ -1,1 +1,1 @@
-"""The notebook that owns this kernel: its cells, over the bridge to its page or out of its file."""
+"""The notebook that this kernel belongs to: its cells, through the bridge to its page or from its file."""

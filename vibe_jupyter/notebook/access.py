@@ -1,4 +1,4 @@
-"""How tools read, change and run cells: only as the agent last read them."""
+"""Read, change and run cells, checking that they are still as the agent last read them."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -33,48 +33,48 @@ from vibe_jupyter.notebook.verification import VerifiedCells
 from vibe_jupyter.protocol import Cell, CellEdit, CellKind, DeleteCells, InsertCell, MoveCells, SetSource
 from vibe_jupyter.tools.contract import OnAsking, ToolContext, unheard
 
-OUTPUT_LIMIT: Final = 2_000_000
-"""Bytes of one output that travel when it is asked for."""
+OUTPUT_LIMIT: Final = 2_000_000  # bytes of one output that are transferred on request
 
+# What a model must have read of a cell: all of its current source; the same, but only if it was read before; or
+# nothing.
 Needed = Literal["whole", "unchanged", "nothing"]
-"""What a model must have read of a cell: all of it as it is now; that too if it has read it at all; or nothing."""
 
+# Status by cell id, given all cells in order; any thread.
 Standings = Callable[[Sequence[Cell]], Mapping[str, CellStatus]]
-"""Cell id to how it stands, of all cells in their order; from any thread."""
 
 
+# Lines about frame rows changed by the latest run, if it ran this code. Any thread.
 RowChanges = Callable[[str], Sequence[str]]
-"""What the latest run of code changed of the rows of frames, if it was of this code, a line for each; any thread."""
 
 
 def no_row_changes(_source: str) -> Sequence[str]:
-    """Where nobody counts."""
+    """Return no row changes (if nothing counts them)."""
     return ()
 
 
 def no_standings(_cells: Sequence[Cell]) -> Mapping[str, CellStatus]:
-    """Where nobody knows what ran."""
+    """Return no statuses (if no runs are recorded)."""
     return {}
 
 
 class EditRecorder(Protocol):
-    """Hears of edits before they are made, and keeps what was there."""
+    """Records edits before they are made, with the previous state of the cells."""
 
     async def before_edits(self, edits: Sequence[CellEdit], cells: Sequence[Cell]) -> int:
-        """These are about to be made, while the notebook has these cells; gives what `not_made` takes.
+        """Record edits that are about to be made to these cells. Returns the entry id for `not_made`.
 
         Raises:
-            JournalError: it cannot be kept; nothing may be changed.
+            JournalError: The edits can't be recorded, so nothing may be changed.
         """
         ...
 
     async def not_made(self, entry: int) -> None:
-        """They were refused."""
+        """Record that the edits were refused."""
         ...
 
 
 class CellAccess:
-    """One for all tools of a kernel. On the engine's loop, but for `begin` and `end`."""
+    """Cell access shared by all tools of a kernel. On the engine's loop, except `begin` and `end`."""
 
     def __init__(
         self, notebook: OpenNotebook, standings: Standings = no_standings, drawing: ChartDrawing | None = None
@@ -82,51 +82,49 @@ class CellAccess:
         self._notebook = notebook
         self.reads = CellReads(notebook, standings)
         self.drawing = drawing or ChartDrawing()
-        self._put_below: str | None = None
-        """The last cell this run put below its prompt; None before the first."""
-        self.changed: list[str] = []
-        """Ids of the cells this run changed, in the order of the first change."""
+        self._put_below: str | None = None  # the last cell this run inserted below its prompt, or None
+        self.changed: list[str] = []  # ids of the cells this run changed, in order of their first change
         self.row_changes: RowChanges = no_row_changes
+        # Origins for the current or latest run; None if cells aren't marked with one.
         self.origins: Callable[[], CellOrigins] | None = None
-        """Of the present run, or the last one; None where nobody says where cells come from."""
-        self.recorder: EditRecorder | None = None
-        """Of the present run, or the last one; None where nothing is kept."""
+        self.recorder: EditRecorder | None = None  # recorder of the current or latest run; None if nothing is recorded
 
     def begin(self) -> None:
-        """A run begins in the cell that runs now. Main thread."""
+        """Start a run in the running cell. Main thread."""
         self.resume()
         self._put_below = None
         self.changed = []
 
     def resume(self) -> None:
-        """A run goes on that gave the main thread back meanwhile. Main thread."""
+        """Continue a run that had released the main thread. Main thread."""
         self._notebook.begin()
         self.reads.begin()
 
     @property
     def prompt_cell(self) -> str | None:
-        """Id of the cell the run is in; None where the front end sends none."""
+        """Id of the cell the run is in, or None if the front end doesn't send it."""
         return self._notebook.prompt_cell
 
     def end(self) -> None:
-        """The run is over, and with it soon its cell. Main thread."""
+        """End the run before its cell ends. Main thread."""
         self._notebook.end()
 
     async def to_change(self, reference: str, *, needed: Needed = "whole") -> Cell:
-        """The cell a model means to write.
+        """Return the cell that a model intends to change.
 
         Raises:
-            ToolError: none or several; not as the model knows it; a prompt, or the cell that the run itself is in.
+            ToolError: No cell or several match, the model doesn't know its current source, or it is a prompt or the
+                run's cell.
         """
         selected = await self.reads.find_one(reference)
         await self.let_through(selected, needed=needed)
         return selected.cells[0]
 
     async def let_through(self, selected: Selected, *, needed: Needed) -> None:
-        """Let through cells that a call may change or run.
+        """Check that a call may change or run these cells.
 
         Raises:
-            ToolError: one of them is not as the model knows it, is a prompt, or is the cell that the run is in.
+            ToolError: The model doesn't know a cell's current source, or it is a prompt or the run's own cell.
         """
         for cell in selected.cells:
             if cell.id == self._notebook.prompt_cell:
@@ -143,24 +141,24 @@ class CellAccess:
             self.reads.remembered.must_be_current(cell, cells, written=needed == "whole")
 
     async def must_be_shown(self, selected: Selected) -> None:
-        """Let through cells that are named by id, or by a number that means them still.
+        """Check references by position or number: they must still refer to the cells the model was shown.
 
         Raises:
-            ToolError: a place or a number means another cell than the model knows.
+            ToolError: A position or number now refers to another cell.
         """
         if selected.numbered:
             cells = (await self.reads.listing(fresh=False)).cells
             self.reads.remembered.must_be_shown(selected.reference, selected.numbered, cells)
 
     def waits(self, cell: Cell) -> bool:
-        """Whether the user started this cell, which then runs when the run is over and not before."""
+        """Return whether the user queued this cell, which then runs after this run."""
         return self._notebook.waits(cell)
 
     def must_rest(self, *cells: Cell) -> None:
-        """Let through what nobody started.
+        """Check that none of these cells is queued.
 
         Raises:
-            ToolError: the user started one of these cells.
+            ToolError: The user started one of them.
         """
         for cell in cells:
             if self.waits(cell):
@@ -171,15 +169,15 @@ class CellAccess:
                 )
 
     async def edit(self, *edits: CellEdit, context: ToolContext | None = None, undoes: bool = False) -> EditDone:
-        """Do all or none, in one request.
+        """Apply all edits or none, in one request.
 
         Args:
-            edits: what is done, in this order.
-            context: of the call that does it, which the cells then name in their metadata; None for who undoes.
-            undoes: whether it undoes a run: what comes back, the model has not read.
+            edits: The edits, in order.
+            context: Context of the call, recorded in the cells' metadata; None for an undo.
+            undoes: Whether this undoes a run. The model hasn't read what is restored.
 
         Raises:
-            ToolError: a cell is not as it was read (with its present source), or the notebook refused.
+            ToolError: A cell changed since it was read (includes its current source), or the notebook refused.
         """
         recorder = None if undoes else self.recorder
         entry = 0
@@ -191,6 +189,8 @@ class CellAccess:
         try:
             done = await (await self._notebook.now()).edit(edits)
         except NotebookError as error:
+            # A busy page may still make an edit that it didn't confirm in time: keep the record, so that undo can
+            # restore the text.
             if recorder is not None and not isinstance(error, EditUnsure):
                 await recorder.not_made(entry)
             if isinstance(error, StaleCell):
@@ -213,10 +213,10 @@ class CellAccess:
         on_output: Callable[[str], None],
         on_asking: OnAsking = unheard,
     ) -> CellRun:
-        """Run exactly this source of a cell, to its end.
+        """Run a cell to its end, provided that it still has this source.
 
         Raises:
-            ToolError: it was changed, is gone, or cannot run now.
+            ToolError: The cell was changed, is gone, or can't run now.
         """
         try:
             return await (await self._notebook.now()).run(
@@ -231,10 +231,10 @@ class CellAccess:
             self.reads.last = None
 
     async def queue(self, cell: Cell) -> str:
-        """Have exactly this source of a cell run behind all that waits; the id of its request.
+        """Queue a cell with exactly this source, and return the id of its request.
 
         Raises:
-            ToolError: as `run`.
+            ToolError: As for `run`.
         """
         try:
             return await (await self._notebook.now()).queue(cell)
@@ -247,18 +247,18 @@ class CellAccess:
             self.reads.last = None
 
     async def below_prompt(self) -> str | None:
-        """The cell behind which a new one stands below the prompt, in the order in which they are put there.
+        """Return the cell to insert after, so that new cells go below the prompt in order.
 
-        None where the notebook does not show the prompt's cell.
+        None if the notebook doesn't show the prompt's cell.
         """
         order = [cell.id for cell in (await self.reads.listing(fresh=False)).cells]
         return next((place for place in (self._put_below, self._notebook.prompt_cell) if place in order), None)
 
     async def anchor(self, reference: str) -> str | None:
-        """The cell above a place: of ``top`` (None), of ``end``, or the cell that the model means.
+        """Return the cell before a position: None for ``top``, the last cell for ``end``, else the referenced cell.
 
         Raises:
-            ToolError: there is no such cell, or several, or a number means another one than the model knows.
+            ToolError: No cell or several match, or a number refers to another cell than the model was shown.
         """
         if reference == TOP:
             return None
@@ -270,10 +270,10 @@ class CellAccess:
         return selected.cells[0].id
 
     async def above(self, reference: str) -> str | None:
-        """The cell above the one that the model means; None where that is the first.
+        """Return the cell above the referenced one, or None if that is the first.
 
         Raises:
-            ToolError: as `anchor`.
+            ToolError: As for `anchor`.
         """
         named = await self.anchor(reference)
         order = [cell.id for cell in (await self.reads.listing(fresh=False)).cells]
@@ -281,25 +281,26 @@ class CellAccess:
         return order[place - 1] if place else None
 
     def must_parse(self, kind: CellKind, source: str) -> None:
-        """Let through text, and code without a fault in its syntax.
+        """Check the syntax of code.
 
         Raises:
-            NothingDone: names the fault.
+            NothingDone: There is a syntax error.
         """
         if kind == "code" and (fault := self._notebook.syntax_fault(source)):
             raise NothingDone(f"Nothing was done: {fault}")
 
     async def new_id(self) -> str:
-        """An id for a new cell, which its first characters tell from all others."""
+        """Return an id for a new cell whose first characters are unique."""
         heads = {cell.id[:MIN_PREFIX] for cell in (await self.reads.listing(fresh=False)).cells}
+        # `iter(int, 1)` never ends: retry until the prefix is unique.
         return next(made for _ in iter(int, 1) if (made := secrets.token_hex(4))[:MIN_PREFIX] not in heads)
 
     def put_below(self, cell_id: str) -> None:
-        """A cell was put below the prompt."""
+        """Record that a cell was inserted below the prompt."""
         self._put_below = cell_id
 
     def _note_written(self, edit: CellEdit, before: Listing | None) -> None:
-        """What the agent wrote and what was read back, it has read."""
+        """Record that the agent knows what it just wrote."""
         match edit:
             case SetSource():
                 self.reads.written.add(edit.cell)
@@ -326,7 +327,7 @@ async def _stale_error(reads: "CellReads", error: StaleCell) -> NothingDone:
 
 
 def _edited_cells(edit: CellEdit) -> Sequence[str]:
-    """Ids of the cells an edit is about."""
+    """Return the ids of the cells that an edit affects."""
     match edit:
         case SetSource():
             return (edit.cell,)
@@ -339,40 +340,35 @@ def _edited_cells(edit: CellEdit) -> Sequence[str]:
 
 
 class CellReads:
-    """One for all tools of a kernel. On the engine's loop, but for `begin` and `known`."""
+    """Cell reads shared by all tools of a kernel. On the engine's loop, except `begin` and `known`."""
 
     def __init__(self, notebook: OpenNotebook, standings: Standings = no_standings) -> None:
         self._notebook = notebook
         self._standings = standings
         self.remembered = ReadVersions()
-        self.last: Listing | None = None
-        """All cells as last seen in this run; None before that, and after a change."""
-        self.written: set[str] = set()
-        """Ids of the cells whose source the agent wrote."""
-        self._nameable: Sequence[Cell] = ()
-        """All cells when the last answer that names cells came; empty before that."""
-        self.short: dict[str, str] = {}
-        """Id to the part of it that is enough, by the last listing."""
-        self.verified: VerifiedCells | None = None
-        """When the notebook was last run from the top; None where it was not in this kernel."""
+        self.last: Listing | None = None  # the latest listing of this run; None before the first and after a change
+        self.written: set[str] = set()  # ids of the cells whose source the agent wrote
+        self._nameable: Sequence[Cell] = ()  # cells at the latest answer with cell references; empty before that
+        self.short: dict[str, str] = {}  # unique short id by id, from the latest listing
+        self.verified: VerifiedCells | None = None  # the latest run from the top in this kernel, or None
 
     def begin(self) -> None:
-        """A run begins. Main thread."""
+        """Start a run. Main thread."""
         self.last = None
         self._nameable = ()
 
     @property
     def prompt_cell(self) -> str | None:
-        """Id of the cell the run is in; None where the front end sends none."""
+        """Id of the cell the run is in, or None if the front end doesn't send it."""
         return self._notebook.prompt_cell
 
     def known(self, reference: str) -> Cell | None:
-        """The cell a model means, for showing a call; None where that is not known yet."""
+        """Return the referenced cell for display, or None if it isn't known yet."""
         known = self.known_all([reference])
         return known[0] if len(known) == 1 else None
 
     def known_all(self, references: Sequence[str], *, runnable: bool = False) -> list[Cell]:
-        """The cells a model means, for showing a call; those that are not known yet are left out."""
+        """Return the referenced cells for display, skipping unknown ones."""
         cells = self.last.cells if self.last else self.remembered.shown()
         found: list[Selected] = []
         for reference in references:
@@ -381,31 +377,31 @@ class CellReads:
         return in_order(found)
 
     async def look_for_names(self) -> None:
-        """An answer names cells: see where they are now, if that is quickly told."""
+        """Refresh the cells for an answer with cell references, if that is quick."""
         found = await self.glance()
         if found is not None:
             self._nameable = found.cells
 
     def named(self, reference: str) -> Cell | None:
-        """The cell that an answer names by its id; None where none is known by it. Any thread."""
+        """Return the cell that an answer refers to by id, or None. Any thread."""
         cells = self._nameable or (self.last.cells if self.last else self.remembered.shown())
         with suppress(ToolError):
             return find_cell(reference, cells, prompt=self._notebook.prompt_cell)
         return None
 
     def short_id(self, cell: Cell) -> str:
-        """As much of its id as is unique."""
+        """Return the shortest unique part of the cell's id."""
         return self.short.get(cell.id, cell.id)
 
     def address(self, cell: Cell) -> str:
-        """The cell as results name it: ``#8 d8dc [18]``."""
+        """Return the cell's address in results, such as ``#8 d8dc [18]``."""
         return address(cell, self.short)
 
     async def listing(self, *, fresh: bool = True) -> Listing:
-        """All cells; where they need not be `fresh`, as last seen in this run.
+        """List all cells. Unless `fresh`, the latest listing of this run will do.
 
         Raises:
-            ToolError: there is no notebook, or it does not answer.
+            ToolError: There is no notebook, or it doesn't respond.
         """
         if fresh or self.last is None:
             try:
@@ -417,20 +413,20 @@ class CellReads:
         return self.last
 
     async def must_be_changeable(self) -> None:
-        """Look at the notebook before a user is asked about a change of it.
+        """Check that the notebook accepts changes, before asking the user about one.
 
         Raises:
-            ToolError: no page takes the change, or there is no notebook.
+            ToolError: No page accepts the change, or there is no notebook.
         """
         if fixed := (await self.listing()).fixed:
             raise NothingDone(fixed)
 
     async def wait_for_edit(self) -> None:
-        """Return when a user may have changed cells, while a card waits."""
+        """Wait until the user may have changed cells, while a card is open."""
         await self._notebook.wait_for_edit()
 
     async def glance(self) -> Listing | None:
-        """All cells, if a page tells them at once or a small file has them; else None."""
+        """List all cells if a page responds quickly or the file is small, else return None."""
         found = await self._notebook.glance()
         return self._as_it_stands(found) if found is not None else None
 
@@ -438,10 +434,10 @@ class CellReads:
         return replace(listing, cells=with_standings(listing.cells, self._standings(listing.cells)))
 
     async def find_one(self, reference: str) -> Selected:
-        """The one cell a model means, as last seen in this run.
+        """Return the one referenced cell, from the latest listing of this run.
 
         Raises:
-            ToolError: none or several; names the nearest.
+            ToolError: No cell or several match; suggests the nearest.
         """
         prompt = self._notebook.prompt_cell
         cells = (await self.listing(fresh=False)).cells
@@ -452,7 +448,7 @@ class CellReads:
         return Selected(reference, (cell,), (cell,) if number_of(reference) else ())
 
     def _renumbered(self, error: NumberGone, cells: Sequence[Cell]) -> NumberGone:
-        """The same with the cell that was shown under this number, where it is still there."""
+        """Add to the error the cell that was shown under this number, if it still exists."""
         shown = self.remembered.was_shown_as(error.reference)
         cell = next((one for one in cells if shown is not None and one.id == shown.id), None)
         if cell is None:
@@ -460,10 +456,10 @@ class CellReads:
         return NumberGone(error.reference, f"The cell you were shown under it is {self.address(cell)}.")
 
     async def select(self, references: Sequence[str], *, runnable: bool = False) -> list[Selected]:
-        """The cells that each reference means, as last seen in this run; a reference may be a range.
+        """Return the cells of each reference, which may be a range, from the latest listing of this run.
 
         Raises:
-            ToolError: one of them fits no cell, or several.
+            ToolError: A reference matches no cell, or several.
         """
         cells = (await self.listing(fresh=False)).cells
         try:
@@ -472,10 +468,10 @@ class CellReads:
             raise self._renumbered(error, cells) from None
 
     async def outputs(self, cell: Cell, index: int | None = None) -> Sequence[Output]:
-        """Whole outputs of a cell.
+        """Return a cell's outputs in full.
 
         Raises:
-            ToolError: the notebook does not answer.
+            ToolError: The notebook doesn't respond.
         """
         try:
             return await (await self._notebook.now()).outputs(cell.id, index=index, limit=OUTPUT_LIMIT)
@@ -483,7 +479,7 @@ class CellReads:
             raise ToolError(str(error)) from error
 
     async def with_pictures(self, cell: Cell, outputs: Sequence[Output]) -> tuple[Output, ...]:
-        """The outputs of a cell, with a picture of each chart as its page shows it."""
+        """Return the outputs, with the page's image of each chart."""
 
         async def page_gives(place: int) -> str | None:
             return await (await self._notebook.now()).picture(cell.id, place, count=len(outputs))
@@ -491,7 +487,7 @@ class CellReads:
         return await with_page_pictures(outputs, page_gives)
 
     async def owns(self, path: Path) -> bool:
-        """Whether this is the file of the notebook."""
+        """Return whether this is the notebook's file."""
         if path.suffix != ".ipynb":
             return False
         try:

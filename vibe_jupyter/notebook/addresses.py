@@ -1,7 +1,7 @@
-"""One address for a cell: its place ``#8``, as much of its id as is unique, its number ``[18]``, ``prompt``, ``last``.
+"""Cell addresses: position ``#8``, unique id prefix, execution count ``[18]``, ``prompt`` or ``last``.
 
 address(cell, short_ids(cells))             # "#8 d8dc [18]"
-find_cell("[18]", cells)                    # one cell, or an error that names those it may mean
+find_cell("[18]", cells)                    # one cell, or an error naming the candidates
 select_cells(["#3-#30", "stale"], cells)    # several
 """
 
@@ -14,33 +14,24 @@ from vibe_jupyter.near_names import near_names
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.protocol import Cell
 
-MIN_PREFIX: Final = 4
-"""Characters of an id that may stand for it, if only one cell's id begins so."""
-PROMPT: Final = "prompt"
-"""The cell that the run is in."""
-LAST: Final = "last"
-"""The last cell of the notebook."""
+MIN_PREFIX: Final = 4  # minimum length of an id prefix that may stand for the id
+PROMPT: Final = "prompt"  # the cell that the run is in
+LAST: Final = "last"  # the last cell of the notebook
 TOP: Final = "top"
-END: Final = "end"
-"""Places of new and of moved cells."""
-STALE: Final = "stale"
-"""The stale and the edited cells."""
-BELOW: Final = "below:"
-"""All cells below the one named behind it."""
+END: Final = "end"  # with TOP: positions for new and moved cells
+STALE: Final = "stale"  # the stale and edited cells
+BELOW: Final = "below:"  # all cells below the one named after it
 
-_NEAREST: Final = 5
-"""Cells named where an address fits none."""
-_LONGEST_NUMBER: Final = 5
-"""Digits of a place or an execution count; more of them are an id with a slip."""
-_FIRST_LINE: Final = 60
-"""Characters of a cell's first line that tell which one it is."""
+_NEAREST: Final = 5  # suggestions in an error
+_LONGEST_NUMBER: Final = 5  # digits of a position or execution count; a longer number is probably a mistyped id
+_FIRST_LINE: Final = 60  # characters of a cell's first line that identify it
 _NUMBERED: Final = lazy_pattern(r"#(?P<place>\d{1,9})|\[(?P<count>\d{1,9})\]")
 _RANGE: Final = lazy_pattern(r"#(\d{1,9})\s*(?:-|–|\.\.)\s*#?(\d{1,9})")
 _FILLERS: Final = frozenset({"in", "out", "cell"})
 
 
 class NumberGone(NothingDone):
-    """No cell carries an execution count any more."""
+    """Error for an execution count that no cell has any longer."""
 
     def __init__(self, reference: str, nearest: str) -> None:
         super().__init__(f"No cell carries {reference} now; nothing was done. {nearest}")
@@ -48,18 +39,16 @@ class NumberGone(NothingDone):
 
 
 class Selected(NamedTuple):
-    """The cells that one reference means."""
+    """The cells matched by one reference."""
 
     reference: str
     cells: Sequence[Cell]
-    numbered: Sequence[Cell] = ()
-    """Those that were found by a place or a number, which are others' tomorrow."""
-    skipped: Sequence[Cell] = ()
-    """Cells that a group leaves out because of their tag."""
+    numbered: Sequence[Cell] = ()  # matched by position or number, which may refer to other cells later
+    skipped: Sequence[Cell] = ()  # cells that a group excludes because of their tag
 
 
 def short_ids(cells: Iterable[Cell]) -> dict[str, str]:
-    """Id to the part of it that is enough."""
+    """Return the shortest unique prefix of each id."""
     ids = sorted({cell.id for cell in cells})
     short: dict[str, str] = {}
     for place, one in enumerate(ids):
@@ -76,24 +65,24 @@ def _common_length(one: str, other: str) -> int:
 
 
 def address(cell: Cell, short: Mapping[str, str]) -> str:
-    """The cell as results name it: ``#8 d8dc [18]``."""
+    """Return the cell's address in results, such as ``#8 d8dc [18]``."""
     number = f" [{cell.execution_count}]" if cell.execution_count is not None else ""
     return f"#{cell.number} {short.get(cell.id, cell.id)}{number}"
 
 
 def first_line(cell: Cell, width: int = _FIRST_LINE) -> str:
-    """How its source begins."""
+    """Return the beginning of the cell's first line."""
     return cell.source.strip().split("\n", 1)[0][:width]
 
 
 def cells_text(cells: Iterable[Cell], all_cells: Sequence[Cell]) -> str:
-    """Cells in a line, by address and first line."""
+    """List cells by address and first line."""
     short = short_ids(all_cells)
     return "; ".join(f"{address(cell, short)} {first_line(cell)!r}" for cell in cells)
 
 
 def number_of(reference: str) -> str:
-    """The part of a reference that names a cell by place or number alone; empty where an id does."""
+    """Return the part of a reference that identifies a cell only by position or number; "" if an id does."""
     wanted = _id_of(reference)
     if wanted:
         return wanted if wanted == LAST else ""
@@ -101,15 +90,15 @@ def number_of(reference: str) -> str:
 
 
 def find_cell(reference: str, cells: Sequence[Cell], *, prompt: str | None = None) -> Cell:
-    """The one cell that a reference means.
+    """Return the one cell that a reference matches.
 
     Args:
-        reference: an address or a part of one; in a whole address the id decides.
-        cells: all of the notebook.
-        prompt: id of the cell that the run is in.
+        reference: An address or part of one. If it has an id, the id decides.
+        cells: All cells of the notebook.
+        prompt: Id of the cell that the run is in.
 
     Raises:
-        NothingDone: none or several; names them, or the nearest.
+        NothingDone: No cell or several match; lists them or the nearest.
     """
     wanted = _id_of(reference)
     if not wanted and (number := number_of(reference)):
@@ -127,16 +116,16 @@ def find_cell(reference: str, cells: Sequence[Cell], *, prompt: str | None = Non
 def select_cells(
     references: Iterable[str], cells: Sequence[Cell], *, prompt: str | None = None, runnable: bool = False
 ) -> list[Selected]:
-    """The cells that each reference means, which may also be a range, ``stale`` or ``below:`` an address.
+    """Return the cells of each reference, which may also be a range, ``stale``, or ``below:`` an address.
 
     Args:
-        references: as the model gives them.
-        cells: all of the notebook.
-        prompt: id of the cell that the run is in.
-        runnable: whether ranges leave out what cannot be run (text, and prompts) and what is tagged to be skipped.
+        references: As given by the model.
+        cells: All cells of the notebook.
+        prompt: Id of the cell that the run is in.
+        runnable: Whether ranges exclude cells that can't run (text and prompts) or are tagged to be skipped.
 
     Raises:
-        NothingDone: one of them fits no cell, or several.
+        NothingDone: A reference matches no cell, or several.
     """
 
     def is_in_range(cell: Cell) -> bool:
@@ -168,7 +157,7 @@ def select_cells(
 
 
 def in_order(selected: Iterable[Selected]) -> list[Cell]:
-    """All cells in the order in which they are meant; one that was named twice twice, but none twice by a range."""
+    """Return all cells in order. Cells repeated by name are kept; cells repeated by a range are dropped."""
     cells: list[Cell] = []
     for one in selected:
         known = {cell.id for cell in cells} if is_group(one.reference) else ()
@@ -177,19 +166,19 @@ def in_order(selected: Iterable[Selected]) -> list[Cell]:
 
 
 def is_group(reference: str) -> bool:
-    """Whether a reference may mean several cells."""
+    """Return whether a reference may match several cells."""
     return reference == STALE or reference.startswith(BELOW) or _RANGE.fullmatch(reference.strip()) is not None
 
 
 def nearest_cell(reference: str, cells: Sequence[Cell]) -> Cell | None:
-    """The cell whose id looks most like this; None where none does."""
+    """Return the cell with the most similar id, or None."""
     ids = [cell.id for cell in cells]
     close = near_names(reference, [*ids, *(one[: len(reference)] for one in ids)])
     return next((cell for cell in cells if close and cell.id.startswith(close[0])), None)
 
 
 def _words_of(reference: str) -> list[str]:
-    return reference.replace("[", " [").split()  # In[18] too
+    return reference.replace("[", " [").split()  # also splits In[18]
 
 
 def _id_of(reference: str) -> str:
@@ -248,7 +237,7 @@ def _by_prefix(wanted: str, cells: Sequence[Cell]) -> Cell:
     close = [by_id[one] for one in near_names(wanted, by_id, _NEAREST, 0.5)]
     nearest = close or ([one] if (one := nearest_cell(wanted, cells)) else cells)
     said = f"There is no cell {wanted!r}; nothing was done. {_nearest_text(nearest, cells)}"
-    raise NothingDone(f"{said} If it is no id, {as_number}" if is_number else said)  # many ids have digits alone
+    raise NothingDone(f"{said} If it is no id, {as_number}" if is_number else said)  # many ids consist of digits
 
 
 def _nearest_text(nearest: Sequence[Cell], cells: Sequence[Cell]) -> str:

@@ -1,7 +1,7 @@
-"""Ask the page that shows this notebook: questions go out on iopub, answers come back on the control channel.
+"""Requests to the page that shows this notebook, sent on iopub and answered on the control channel.
 
-Both work while the main thread is busy. The forms of all messages are in `bridge_messages`; a front end without our
-extension ignores the questions, and the answer is then missing.
+Both channels work while the main thread is busy. `bridge_messages` defines the messages. Front ends without our
+extension ignore them, so a missing response means that there is no such page.
 """
 
 import asyncio
@@ -28,35 +28,28 @@ from vibe_jupyter.notebook.bridge_messages import (
     argument_names,
 )
 
-PRESENCE_WAIT: Final = 1.0
-"""Seconds in which a page says that it is there."""
+PRESENCE_WAIT: Final = 1.0  # seconds for a page to respond to the first request
+# Seconds if a page has responded before, or if there is no fallback: pages may be busy for seconds.
 KNOWN_WAIT: Final = 4.0
-"""The same where one answered before, or where nothing is done without it: a page can be busy for seconds."""
-MORE_PAGES_WAIT: Final = 0.150
-"""Seconds, from the first answer on, in which other tabs and views may say so too."""
-ALL_PAGES_WAIT: Final = 2.0
-"""Seconds in which every open view of the notebook answers; nobody waits for it."""
-PATIENCE: Final = 2.0
-"""Seconds after which a silent page is asked whether it is still there."""
-REQUEST_WAIT: Final = 10.0
-"""Seconds that one answer may take."""
-LATE_ANSWERS: Final = 64
-"""Requests whose answer is heard also after that; the oldest is forgotten first."""
+MORE_PAGES_WAIT: Final = 0.150  # seconds after the first response to wait for other tabs and views
+ALL_PAGES_WAIT: Final = 2.0  # seconds to collect responses of every open view; nothing blocks on it
+PATIENCE: Final = 2.0  # seconds before checking whether a silent page still exists
+REQUEST_WAIT: Final = 10.0  # seconds before a request times out
+LATE_ANSWERS: Final = 64  # requests whose late responses are still handled; the oldest are dropped first
 
 _NO_PAGE: Final = (
     "No page with the notebook extension answers: the notebook was closed, or is being loaded. Ask the user to open it."
 )
 
+# Handles the result; None if the page refused or there is no page.
 OnAnswer = Callable[[Mapping[str, JsonValue] | None], None]
-"""Takes the result; None where the page refused, or where there is none to ask."""
 
 
-UNSENT: Final = "unsent"
-"""In the data of an error: there was nobody to send the request to."""
+UNSENT: Final = "unsent"  # key in an error's data: the request was never sent
 
 
 class BridgeError(NotebookError):
-    """The page refused, or did not answer."""
+    """Error for a request that the page refused or didn't answer."""
 
     def __init__(self, message: str, *, code: RefusalCode, data: dict[str, JsonValue] | None = None) -> None:
         super().__init__(message)
@@ -84,83 +77,78 @@ class _Kernel(IPythonKernel, Protocol):
 
 @dataclass(eq=False)
 class _Question:
-    """One request and the answers it got so far."""
+    """A request and its responses so far."""
 
     loop: asyncio.AbstractEventLoop
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     answers: "asyncio.Queue[Message]" = field(default_factory=lambda: asyncio.Queue[Message]())
 
     async def next(self, seconds: float) -> _Answer:
-        """The next answer that can be read.
+        """Return the next valid response.
 
         Raises:
-            TimeoutError: none came.
+            TimeoutError: None arrived in time.
         """
         async with asyncio.timeout(seconds):
             while True:
                 try:
                     return _Answer.model_validate(await self.answers.get())
                 except ValidationError:
-                    continue  # from something that only looks like our extension
+                    continue  # from something that isn't our extension
 
 
 class Bridge:
-    """The one way to the page of this kernel's notebook. Asked on the engine's loop."""
+    """Connection to the page of this kernel's notebook. Requests are made on the engine's loop."""
 
     def __init__(self, kernel: object, *, version: str, on_page: Callable[[str], None]) -> None:
         if not hasattr(kernel, "control_handlers"):
             raise NotebookError("This kernel has no control channel, so the page cannot answer. Update ipykernel.")
         self._kernel = cast(_Kernel, kernel)
         self._version = version
-        self._on_page = on_page
-        """Called with the client of a page that was loaded, from the thread of the control channel."""
-        self.on_heard: Callable[[], None] | None = None
-        """Called, from the same thread, whenever a page said something."""
-        self._found: str | None = None
-        """Id of the cell the run is in, where only a page could say it."""
+        self._on_page = on_page  # called with the client id of a newly loaded page, on the control channel's thread
+        self.on_heard: Callable[[], None] | None = None  # called for every message from a page, on the same thread
+        self._found: str | None = None  # id of the cell the run is in, if only a page could tell
         self._questions: dict[str, _Question] = {}
-        self._hearers: OrderedDict[str, OnAnswer] = OrderedDict()
-        """By the id of the request."""
+        self._hearers: OrderedDict[str, OnAnswer] = OrderedDict()  # by request id
         self._cell: Message = {}
         self._panel: NotebookPanel | None = None
         self._asked = False
-        self._known = False
-        """Whether a page ever answered."""
+        self._known = False  # True once a page has responded
         self._edit_hearers: set[Callable[[], object]] = set()
         self._asking = asyncio.Lock()
 
     def install(self) -> None:
-        """Hear what pages say; in the place of an earlier bridge if there is one."""
+        """Register the message handlers, replacing those of an earlier bridge."""
         self._kernel.control_handlers[REPLY] = self._on_reply
         self._kernel.control_handlers[EVENT] = self._on_event
 
     def uninstall(self) -> None:
-        """Hear nothing any more."""
+        """Unregister the message handlers."""
         handlers = self._kernel.control_handlers
         for name, ours in ((REPLY, self._on_reply), (EVENT, self._on_event)):
             if handlers.get(name) == ours:
                 del handlers[name]
 
     def begin(self) -> None:
-        """A run begins in the cell that runs now. Main thread."""
+        """Start a run in the running cell. Main thread."""
         cell = self._kernel.get_parent("shell")
-        if cell is not self._cell:  # else the page that answered is still the one to ask
+        if cell is not self._cell:  # for the same cell, the page found before is still valid
             self._cell, self._asked, self._panel, self._found = cell, False, None, None
 
     @property
     def prompt_cell(self) -> str | None:
-        """Id of the cell the run is in; None where the front end sends none."""
+        """Id of the cell the run is in, or None if unknown."""
         cell_id = self._cell.get("metadata", {}).get("cellId")
         return cell_id if isinstance(cell_id, str) else self._found
 
     async def find_prompt_cell(self, view: str) -> None:
-        """Learn from a page which cell the run is in, by the live view in its output.
+        """Ask the page which cell the run is in, identified by the live view in its output.
 
         Args:
-            view: id of its model.
+            view: Model id of the view.
 
         Raises:
-            BridgeError: as `request`.
+            BridgeError: As for `request`.
         """
         if self.prompt_cell is None:
             cell, answer = self._cell, await self.request("find", model_id=view)
@@ -170,43 +158,43 @@ class Bridge:
 
     @property
     def known_panel(self) -> NotebookPanel | None:
-        """The page that answered last in this run; None before one did."""
+        """The page that last responded in this run, or None."""
         return self._panel
 
     @property
     def has_answered(self) -> bool:
-        """Whether a page ever answered."""
+        """True once any page has responded."""
         return self._known
 
     @property
     def may_have_page(self) -> bool:
-        """Whether one may answer: the cell came from JupyterLab or Notebook, which tell what they deleted."""
+        """True if a page may respond: one did before, or JupyterLab or Notebook sent the cell (with `deletedCells`)."""
         return self._known or "deletedCells" in self._cell.get("metadata", {})
 
     async def panel(self, *, again: bool = False) -> NotebookPanel | None:
-        """The page that answers in this run; None when there is none. Asked once, or `again` with more patience."""
+        """Return the page of this run, or None. Looked up once; `again` repeats it with a longer timeout."""
         async with self._asking:
             if again or not self._asked:
                 within = KNOWN_WAIT if again or self._known else PRESENCE_WAIT
                 cell, found = self._cell, best_panel(await self._find_panels(within))
                 if self._cell is not cell:
-                    return found  # another run began, and asks for itself
+                    return found  # another run has started and looks up its own page
                 self._panel, self._asked = found, True
             return self._panel
 
     async def request(
         self, method: Method, *, on_answer: OnAnswer | None = None, **args: JsonValue
     ) -> dict[str, JsonValue]:
-        """Ask the page of this run.
+        """Send a request to the page of this run.
 
         Args:
-            method: what is asked.
-            on_answer: called once with the answer, from the thread of the control channel, also when nobody waits
-                for it any more.
-            args: of the method.
+            method: The method.
+            on_answer: Called once with the response on the control channel's thread, even if it arrives after the
+                timeout.
+            args: Arguments of the method.
 
         Raises:
-            BridgeError: it refused, there is none, or it answered too late; `code` says which.
+            BridgeError: The page refused, there is none, or the request timed out; see `code`.
         """
         assert argument_names(method).issuperset(args)
         panel = await self.panel()
@@ -226,7 +214,7 @@ class Bridge:
     async def ask_all(
         self, method: Method, to: ViewAddress | None = None, **args: JsonValue
     ) -> list[tuple[ViewAddress, dict[str, JsonValue]]]:
-        """Ask every open view of the notebook, or one; gives the answers that come within `ALL_PAGES_WAIT`."""
+        """Send a request to every open view of the notebook, or one, and return responses within `ALL_PAGES_WAIT`."""
         assert argument_names(method).issuperset(args)
         answers: list[tuple[ViewAddress, dict[str, JsonValue]]] = []
         with self._open_question() as question:
@@ -242,7 +230,7 @@ class Bridge:
         return answers
 
     async def wait_for_edit(self) -> None:
-        """Return when a page says that cells were changed; it does so while a card waits."""
+        """Wait until a page reports that cells were changed. Pages do so while a card is open."""
         edited, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def hear() -> None:
@@ -294,7 +282,7 @@ class Bridge:
                 panels.append(panel)
                 self._known = True
                 if panel.ran and panel.visible:
-                    break  # there is no better one
+                    break  # no other page can be better
         return panels
 
     @contextmanager
@@ -313,7 +301,7 @@ class Bridge:
         kernel.session.send(kernel.iopub_socket, REQUEST, content, parent=self._cell, ident=topic)
 
     async def _on_reply(self, _stream: object, _identities: object, message: Message) -> None:
-        """On the thread of the control channel: pass it on, nothing else."""
+        """Pass a response on. Runs on the control channel's thread, so it must not do more."""
         if self.on_heard is not None:
             self.on_heard()
         content = message["content"]
@@ -324,14 +312,14 @@ class Bridge:
         if question is not None and not question.loop.is_closed():
             question.loop.call_soon_threadsafe(question.answers.put_nowait, content)
         elif self._panel is None:
-            self._known, self._asked = True, False  # a page that was too busy to say so in time
+            self._known, self._asked = True, False  # a page that was too busy to respond in time
 
     async def _on_event(self, _stream: object, _identities: object, message: Message) -> None:
         if self.on_heard is not None:
             self.on_heard()
         match message["content"].get("event"):
             case "hello":
-                self._asked = False  # the page we knew may be gone
+                self._asked = False  # the known page may be gone
                 self._on_page(str(message["content"].get("client", "")))
             case "edited":
                 for hear in tuple(self._edit_hearers):
@@ -341,7 +329,7 @@ class Bridge:
 
 
 def _result_of(content: Message) -> Mapping[str, JsonValue] | None:
-    """The result in an answer; None where the page refused."""
+    """Return the result in a response, or None if the page refused."""
     try:
         answer = _Answer.model_validate(content)
     except ValidationError:
@@ -350,5 +338,5 @@ def _result_of(content: Message) -> Mapping[str, JsonValue] | None:
 
 
 def best_panel(panels: Iterable[NotebookPanel]) -> NotebookPanel | None:
-    """The tab that ran the cell, else one that is on the screen, else the first; None of none."""
+    """Return the tab that ran the cell, else a visible one, else the first; None if there are none."""
     return max(panels, key=lambda panel: (panel.ran, panel.visible), default=None)

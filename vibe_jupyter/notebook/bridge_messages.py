@@ -1,6 +1,6 @@
-"""What the kernel asks of the page, and what the page answers: names, arguments and results of the bridge.
+"""Messages of the bridge between kernel and page: names, arguments and results.
 
-`labextension/src/contract.ts` is made from these types, by ``scripts/contract_types.py``. Meaning is in docs/bridge.md.
+``scripts/contract_types.py`` generates `labextension/src/contract.ts` from these types. docs/bridge.md explains them.
 """
 
 from typing import Any, Final, Literal, NotRequired, TypedDict
@@ -18,66 +18,65 @@ EVENT: Final = "vibe_bridge_event"
 Method = Literal[
     "hello", "cells", "outputs", "picture", "edit", "run", "interrupt", "show", "find", "keep", "held", "remember"
 ]
+# Error codes of requests.
 RefusalCode = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
-"""The ways a request fails."""
+# Events sent by pages: page loaded, end of a run received, cells changed while a card is open.
 PageEvent = Literal["hello", "run_done", "edited"]
-"""What a page tells unasked: it was loaded; it has heard of the end of a run; cells changed while a card waits."""
 
 
 class ViewAddress(Value):
-    """One view of the notebook in one browser tab."""
+    """A view of the notebook in a browser tab."""
 
     client: str
-    """The session of its connection to the kernel."""
+    """Session id of the tab's connection to the kernel."""
     panel: str
-    """Its own name among the views of one tab."""
+    """Name that is unique among the views of a tab."""
 
 
 class BridgeRequest(TypedDict):
-    """One request, as it comes on iopub."""
+    """A request, as sent on iopub."""
 
     id: str
     method: str
     to: ViewAddress | None
-    """The one panel that is asked; null asks every panel of this kernel."""
+    """The recipient; null addresses every panel of this kernel."""
     args: object
 
 
-HEADLESS: Final = "headless"
-"""The front end of a program that runs a notebook."""
+HEADLESS: Final = "headless"  # front end of a program that runs a notebook
 
 
 class NotebookPanel(Value):
-    """What a view said of itself."""
+    """A view's description of itself."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     client: str
     panel: str
     path: str
-    """Of the notebook, as the server knows it; right also after a rename."""
+    """Path of the notebook on the server, also correct after a rename."""
     version: str = ""
-    """Of the extension."""
+    """Version of the extension."""
     front_end: str = ""
     """Such as ``jupyterlab 4.6.6``."""
     visible: bool = False
     ran: bool = False
     """Whether this tab started the running cell."""
     conversation: str = ""
-    """Id of the conversation that the notebook's metadata names; empty for none."""
+    """Conversation id in the notebook's metadata, or ""."""
 
     @classmethod
     def of(cls, client: str, panel: str, said: dict[str, JsonValue]) -> "NotebookPanel":
-        """From the answer to a hello.
+        """Parse the response to a hello.
 
         Raises:
-            pydantic.ValidationError: it is none.
+            pydantic.ValidationError: The response isn't valid.
         """
         return cls.model_validate({**said, "client": client, "panel": panel})
 
     @property
     def is_seen(self) -> bool:
-        """Whether it draws views, so that somebody may answer a card."""
+        """True if it draws views, so that a user may answer a card."""
         return self.front_end != HEADLESS
 
     @property
@@ -85,7 +84,7 @@ class NotebookPanel(Value):
         return ViewAddress(client=self.client, panel=self.panel)
 
     def version_advice(self, ours: str) -> str:
-        """What to install where, if the two halves differ in more than the last number; empty where they fit."""
+        """Return what to upgrade if page and kernel differ in more than the patch version, else ""."""
         page, kernel = _release_numbers(self.version), _release_numbers(ours)
         if page == kernel:
             return ""
@@ -101,7 +100,7 @@ class NotebookPanel(Value):
 
 
 class ListedOutput(BaseModel):
-    """An output without its weight."""
+    """An output without its data."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -110,11 +109,11 @@ class ListedOutput(BaseModel):
     size: int = 0
     """Bytes of the whole output."""
     text: str = ""
-    """How its text begins."""
+    """Beginning of its text."""
 
 
 class ListedCell(BaseModel):
-    """A cell, as its page has it."""
+    """A cell, as reported by its page."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -123,17 +122,17 @@ class ListedCell(BaseModel):
     source: str
     execution_count: int | None = None
     running: bool = False
-    """Running, or waiting for its turn."""
+    """Running or queued."""
     edited_since_run: bool = False
     may_raise: bool = False
     """Whether it has the tag ``raises-exception``."""
     tags: tuple[str, ...] = ()
     outputs: tuple[ListedOutput, ...] = ()
     vibe: CellMark | None = None
-    """What its metadata have under this key; null where that is no object."""
+    """Our key in the cell's metadata; null if that isn't an object."""
 
     def state(self) -> CellState:
-        """How its outputs stand to its source."""
+        """Return the state of the outputs relative to the source."""
         if self.running:
             return "running"
         if self.execution_count is None:
@@ -144,23 +143,23 @@ class ListedCell(BaseModel):
 
 
 class CellListing(BaseModel):
-    """All cells, in their order."""
+    """All cells, in order."""
 
     model_config = ConfigDict(extra="ignore")
 
     path: str
     dirty: bool = False
-    """Whether anything was changed since it was saved."""
+    """Whether there are unsaved changes."""
     cells: tuple[ListedCell, ...]
 
 
 class NoFields(TypedDict):
-    """Nothing to say."""
+    """Arguments or result without fields."""
 
 
 class HelloArgs(TypedDict):
     version: NotRequired[str]
-    """Of the package in the kernel."""
+    """Version of the kernel's package."""
 
 
 class OutputsArgs(TypedDict):
@@ -172,24 +171,24 @@ class OutputsArgs(TypedDict):
 
 class OutputsResult(TypedDict):
     outputs: list[dict[str, Any]]
-    """As nbformat has them."""
+    """In nbformat."""
 
 
 class PictureArgs(TypedDict):
     cell: str
     index: int
-    """Of the output."""
+    """Index of the output."""
     count: int
-    """Outputs of the cell, so that no other one is taken for it."""
+    """Number of outputs in the cell, to detect that they have changed."""
     side: int
-    """Pixels of the longer side, at most."""
+    """Maximum length of the longer side, in pixels."""
     limit: int
-    """Characters of the answer, at most."""
+    """Maximum length of the response, in characters."""
 
 
 class PictureResult(TypedDict):
     image: str | None
-    """PNG in base64; null where the page shows no chart there."""
+    """Base64 PNG; null if the page shows no chart there."""
 
 
 class EditArgs(TypedDict):
@@ -197,17 +196,17 @@ class EditArgs(TypedDict):
 
 
 class WrittenCell(TypedDict):
-    """A cell as it stands after an edit."""
+    """A cell after an edit."""
 
     id: str
     source: str
 
 
 class EditResult(TypedDict):
-    """Read back from the notebook."""
+    """State read back from the notebook."""
 
     cells: list[WrittenCell]
-    """The cells written to."""
+    """The cells that were written."""
     order: list[str]
     """Ids of all cells."""
 
@@ -220,19 +219,19 @@ class RunArgs(TypedDict):
 class RunResult(TypedDict):
     started: Literal[True]
     request: str
-    """Id of the message that was sent, so that the kernel knows it when it comes too late."""
+    """Id of the execute request, by which the kernel recognizes it if it arrives late."""
 
 
 class InnerCell(TypedDict):
-    """A cell that the agent runs in its place, or has just run there."""
+    """A cell that the agent is running in place, or has just run."""
 
     cell: str
     request: str
-    """Id of the message that the kernel executes."""
+    """Id of the execute request."""
     number: int
     """Execution count."""
     outputs: list[dict[str, Any]]
-    """Until now, each as its message has it."""
+    """Outputs so far, as in their messages."""
     is_over: bool
 
 
@@ -241,7 +240,7 @@ class ShowArgs(TypedDict):
     model_id: str
     display_id: NotRequired[str | None]
     inner: NotRequired[InnerCell | None]
-    """What a page that was loaded missed of another cell."""
+    """Outputs of another cell that a newly loaded page missed."""
 
 
 class FindArgs(TypedDict):
@@ -250,7 +249,7 @@ class FindArgs(TypedDict):
 
 class FindResult(TypedDict):
     cell: str | None
-    """The cell that holds a live view, where the server does not say which cell runs."""
+    """The cell that contains the live view, for servers that don't report which cell runs."""
 
 
 class KeepArgs(TypedDict):
@@ -259,11 +258,11 @@ class KeepArgs(TypedDict):
     data: NotRequired[dict[str, Any] | None]
     """A MIME bundle."""
     metadata: NotRequired[dict[str, Any]]
-    """Of the output."""
+    """Metadata of the output."""
     number: NotRequired[int | None]
     """Execution count of the cell."""
     adds: NotRequired[bool]
-    """Whether the data is put below the other outputs where the view is not in the cell."""
+    """Whether to append the data to the cell's outputs if the view isn't in the cell."""
 
 
 class KeepResult(TypedDict):
@@ -276,17 +275,18 @@ class HeldArgs(TypedDict):
 
 
 class HeldResult(TypedDict):
-    """What the cell lost when it was run."""
+    """Outputs that the cell lost when it was run."""
 
     outputs: list[dict[str, Any]]
-    """Those of a run of the agent, as nbformat has them."""
+    """Outputs of an agent run, in nbformat."""
 
 
 class RememberArgs(TypedDict):
     conversation: str
-    """Id for the notebook's metadata; nothing else of a conversation goes there."""
+    """Id for the notebook's metadata, which stores nothing else of the conversation."""
 
 
+# Types of each method's arguments and result.
 METHODS: Final[dict[Method, tuple[type, type]]] = {
     "hello": (HelloArgs, NotebookPanel),
     "cells": (NoFields, CellListing),
@@ -301,11 +301,9 @@ METHODS: Final[dict[Method, tuple[type, type]]] = {
     "held": (HeldArgs, HeldResult),
     "remember": (RememberArgs, NoFields),
 }
-"""What may be asked: the types of its arguments and of its result."""
 
 
 def argument_names(method: Method) -> frozenset[str]:
-    """The names of the arguments that a method takes."""
     return frozenset(METHODS[method][0].__annotations__)
 
 

@@ -1,7 +1,7 @@
-"""What the code of a cell reads, binds and changes, by its syntax tree and in the order in which it happens.
+"""Static analysis of a cell: the names its code reads, binds and changes, in execution order.
 
-Nothing is run or imported. What a function reads is read where its name is used, and not where it is defined. Lines
-that are no Python (magics, calls of the shell) are taken off before, for what they themselves read and bind.
+Nothing is executed or imported. Names that a function reads count where the function is used, not where it is defined.
+Lines that aren't Python (magics, shell commands) are removed first, after noting the names they read and bind.
 """
 
 import ast
@@ -15,13 +15,12 @@ from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.name_steps import BUILTINS, Act, CellNames, NameStep
 from vibe_jupyter.notebook.name_walk import StatementWalk
 
-CACHED: Final = 5_000
-"""Sources whose names are kept."""
+CACHED: Final = 5_000  # sources to cache
 
 
 @lru_cache(maxsize=CACHED)
 def cell_names(source: str) -> CellNames:
-    """The names of one cell of code."""
+    """Return the names of a code cell."""
     code, found = python_of(source)
     if found.is_prompt or (found.unknown and not code):
         return found
@@ -43,7 +42,7 @@ def cell_names(source: str) -> CellNames:
 
 
 def read_names(source: str) -> list[str]:
-    """The names that a cell reads before it binds them itself, in the order of the first look."""
+    """Return the names that a cell reads before binding them, in order of first use."""
     own = set[str]()
     found: dict[str, None] = {}
     for step in cell_names(source).steps:
@@ -58,13 +57,13 @@ def read_names(source: str) -> list[str]:
 
 
 def gives_prompt(source: str) -> bool:
-    """Whether a cell gives a prompt to the agent. Most cells are not parsed for it."""
+    """Return whether a cell sends a prompt to the agent. Checks the text first, to avoid parsing most cells."""
     return "vibe" in source and cell_names(source).is_prompt
 
 
 @lru_cache(maxsize=CACHED)
 def code_shape(source: str) -> str:
-    """Equal for sources that differ in comments and blank space alone."""
+    """Return a key that is equal for sources differing only in comments and white space."""
     code, _ = python_of(source)
     try:
         return ast.dump(parse_quietly(code))
@@ -82,12 +81,12 @@ def _mentioned(steps: Iterable[NameStep]) -> Iterator[str]:
             yield from step.later.binds
 
 
+# Exceptions of `ast.parse`. SystemError occurs on Python 3.11 while other threads parse (CPython issue 106905).
 NOT_PARSED: Final = (SyntaxError, ValueError, RecursionError, MemoryError, SystemError)
-"""What `ast.parse` may raise; the last on Python 3.11 when other threads parse meanwhile (CPython issue 106905)."""
+# Magics whose argument or cell body is Python in the notebook's namespace.
 _CODE_MAGICS: Final = frozenset(
     {"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "scalene", "snakeviz", "heat", "pyinstrument"}
 )
-"""Magics whose argument, or whose cell, is Python of the notebook's own."""
 _QUIET_CELL_MAGICS: Final = frozenset(
     [
         *("bash", "sh", "script", "cmd", "system", "sx", "perl", "ruby", "html", "HTML", "javascript", "js", "latex"),
@@ -110,24 +109,24 @@ _PROMPT: Final = lazy_pattern(r"\s*%%vibe(?![\w.-])")
 
 
 def is_prompt(source: str) -> bool:
-    """Whether code begins with ``%%vibe``: a prompt of the user's, whose output is the record of its run."""
+    """Return whether code begins with ``%%vibe``, a prompt of the user whose output records its run."""
     return _PROMPT.match(source) is not None
 
 
 def is_of_other_language(source: str) -> bool:
-    """Whether a cell magic takes the cell for something else than Python of the notebook: ``%%bash``, ``%%sql``."""
+    """Return whether a cell magic takes the body as something other than Python, as ``%%bash`` and ``%%sql`` do."""
     head = source.lstrip()
     words = head[2:].split(maxsplit=1) if head.startswith("%%") else []
     return bool(words) and words[0] not in _CODE_MAGICS
 
 
 def parse_quietly(code: str) -> ast.Module:
-    """Parse it without a second warning of what Python warned of when the code ran.
+    """Parse code without repeating warnings that Python gave when it ran.
 
     Raises:
-        SyntaxError: or another of `NOT_PARSED`.
+        SyntaxError: Or another exception in `NOT_PARSED`.
     """
-    if "\\" not in code:  # which is what the parser warns of
+    if "\\" not in code:  # invalid escape sequences are all that the parser warns about
         return ast.parse(code)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -135,7 +134,7 @@ def parse_quietly(code: str) -> ast.Module:
 
 
 def python_of(source: str) -> tuple[str, CellNames]:
-    """The Python of a cell, and what its magics do besides."""
+    """Return the Python code of a cell, and the names used by its magics."""
     head = source.lstrip()
     if head.startswith("%%"):
         return _cell_magic(head)
@@ -203,7 +202,7 @@ def _assigned(indent: str, target: str | None, used: str) -> str:
 
 
 def _expanded(command: str) -> str:
-    """What IPython puts into a command, as one expression."""
+    """Return the expressions that IPython expands in a command, as one expression."""
     used: list[str] = []
     for braced, plain in _EXPANDED.findall(command):
         try:

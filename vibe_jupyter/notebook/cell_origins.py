@@ -1,4 +1,4 @@
-"""Says of each cell that a run writes where it comes from."""
+"""Marks the cells that a run writes with their origin."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -15,19 +15,19 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.tools.contract import ToolContext
 
+# Maps those of the names read by code that are variables to their marks; the bool says whether to omit values.
 MarkInputs = Callable[[Sequence[str], bool], Awaitable[Mapping[str, InputMark]]]
-"""Gives, for names that code reads and whether no value may be told, the marks of those that are variables."""
 
 
 class CellOrigins:
-    """Of one run. On the engine's loop."""
+    """Cell origins of one run. On the engine's loop."""
 
     def __init__(self, conversation: str, run: int | None, mark_inputs: MarkInputs) -> None:
         """
         Args:
-            conversation: its id; empty for none.
-            run: its number in it; None where nothing is kept.
-            mark_inputs: looks at variables.
+            conversation: Conversation id, or "".
+            run: Number of the run in it; None if nothing is recorded.
+            mark_inputs: Inspects variables.
         """
         self._conversation = conversation
         self._run = run
@@ -36,13 +36,13 @@ class CellOrigins:
     async def signed(
         self, edits: Sequence[CellEdit], cells: Sequence[Cell], prompt: str | None, context: ToolContext
     ) -> list[CellEdit]:
-        """The same edits; those that write a source say where it comes from.
+        """Add the origin to edits that write a source.
 
         Args:
-            edits: of one call.
-            cells: as they stand now.
-            prompt: id of the cell that the run is in; None where the front end sends none.
-            context: of the call, which was allowed.
+            edits: Edits of one call.
+            cells: The current cells.
+            prompt: Id of the cell that the run is in, or None if the front end doesn't send it.
+            context: Context of the call, which has been approved.
         """
         kinds: dict[str, CellKind] = {cell.id: cell.kind for cell in cells}
         signed: list[CellEdit] = []

@@ -1,4 +1,4 @@
-"""Pictures of charts whose outputs have none, for a model that sees: from the page that drew them, else drawn here."""
+"""Images of charts whose outputs have none, for models with vision: from the page, else rendered here."""
 
 import asyncio
 import contextlib
@@ -20,29 +20,22 @@ from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.child_environment import child_environment
 from vibe_jupyter.tools.process import ShellCommand, run_command
 
-MAX_PICTURES: Final = 4
-"""Charts of one result that a picture is got of."""
-PAGE_WAIT: Final = 3.0
-"""Seconds in which the page gives the pictures of one result."""
-DRAWING_WAIT: Final = 8.0
-"""Seconds in which our processes draw the charts of one result."""
-PNG_LIMIT: Final = MAX_BYTES * 4 // 3
-"""Characters of a picture."""
-_PNG: Final = "iVBORw0KGgo"
-"""How every PNG begins in base64."""
-_BOKEH_SCRIPT: Final = "application/vnd.bokehjs_exec.v0+json"
-"""Of an output whose script draws into the output before it."""
+MAX_PICTURES: Final = 4  # charts of one result that get an image
+PAGE_WAIT: Final = 3.0  # seconds for the page to send the images of one result
+DRAWING_WAIT: Final = 8.0  # seconds for our processes to render the charts of one result
+PNG_LIMIT: Final = MAX_BYTES * 4 // 3  # characters of an image
+_PNG: Final = "iVBORw0KGgo"  # prefix of every PNG in base64
+_BOKEH_SCRIPT: Final = "application/vnd.bokehjs_exec.v0+json"  # output whose script draws into the previous output
 
-PageGives = Callable[[int], Awaitable[str | None]]
-"""Takes the place of an output in its cell; gives a PNG in base64."""
+PageGives = Callable[[int], Awaitable[str | None]]  # takes the index of an output in its cell and returns a base64 PNG
 
 
 async def with_page_pictures(outputs: Sequence[Output], page_gives: PageGives) -> tuple[Output, ...]:
-    """The same outputs, charts without a picture with that of the page.
+    """Add the page's images to charts without one.
 
     Args:
-        outputs: of one cell.
-        page_gives: asks the page.
+        outputs: Outputs of one cell.
+        page_gives: Requests an image from the page.
     """
     found: dict[int, str] = {}
     with contextlib.suppress(TimeoutError, NotebookError):
@@ -55,17 +48,16 @@ async def with_page_pictures(outputs: Sequence[Output], page_gives: PageGives) -
 
 
 class ChartDrawing:
-    """Draws charts with vl-convert or kaleido, where they are installed, in processes of ours.
+    """Renders charts with vl-convert or kaleido, if installed, in subprocesses.
 
-    A kind that is too slow here once is not tried again: each of its charts would cost the whole wait for nothing.
+    A chart type that times out once isn't tried again, since each chart would cost the whole timeout for nothing.
     """
 
     def __init__(self) -> None:
-        self._too_slow: set[str] = set()
-        """Kinds of charts, as `chart_spec` calls them."""
+        self._too_slow: set[str] = set()  # chart types, as named by `chart_spec`
 
     async def with_pictures(self, outputs: Sequence[Output]) -> tuple[Output, ...]:
-        """The same outputs, charts without a picture with the one drawn of them."""
+        """Render an image for each chart without one."""
         found: dict[int, str] = {}
         kind = ""
         try:
@@ -77,14 +69,14 @@ class ChartDrawing:
                     if picture := await _drawn_picture(kind, spec):
                         found[at] = picture
         except TimeoutError:
-            if not found:  # else those before it had most of the time
+            if not found:  # otherwise the earlier charts used up most of the time
                 self._too_slow.add(kind)
         except (OSError, ToolError):
             pass
         return _put_in(outputs, found)
 
     def _drawable(self, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """Kind and specification of a chart; None where nothing is installed that draws it, or it was too slow."""
+        """Return type and specification of a chart, or None if no renderer is installed or it was too slow."""
         from vibe_jupyter.charts.outputs import chart_spec  # noqa: PLC0415 - most outputs are text
         from vibe_jupyter.charts.renderer import LIBRARIES  # noqa: PLC0415 - as above
 
@@ -95,7 +87,7 @@ class ChartDrawing:
 
 
 def _charts(outputs: Iterable[Output]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Charts without a picture, with their places."""
+    """Return charts without an image, with their indices."""
     bundles = [(at, cast("Mapping[str, Any]", one.get("data") or {})) for at, one in enumerate(outputs)]
     rich = [(at, data) for at, data in bundles if any(mime != "text/plain" for mime in data)]
     if not rich:
@@ -119,15 +111,16 @@ def _is_fit(picture: str) -> bool:
 
 
 async def _drawn_picture(kind: str, spec: Mapping[str, Any]) -> str | None:
-    """What our process makes of it; None where it could not."""
+    """Render a chart in a subprocess, or return None if that fails."""
     with tempfile.TemporaryDirectory(prefix="vibe-chart-") as folder:
         asked, drawn = Path(folder, "spec.json"), Path(folder, "picture.png")
         await asyncio.to_thread(asked.write_text, json.dumps({"kind": kind, "spec": spec}), "utf-8")
+        # -P keeps the working directory off sys.path, so that user files can't shadow modules.
         command = ShellCommand(
             argv=(sys.executable, "-P", "-m", "vibe_jupyter.charts.renderer", str(asked), str(drawn)),
             folder=Path(folder),
             environment=python_environment(child_environment(os.environ)),
-            timeout=2 * DRAWING_WAIT,  # the caller's wait ends it before
+            timeout=2 * DRAWING_WAIT,  # the caller times out first
             output_limit=10_000,
         )
         await run_command(command, lambda text: None)
@@ -136,7 +129,7 @@ async def _drawn_picture(kind: str, spec: Mapping[str, Any]) -> str | None:
 
 
 def _read_picture(file: Path) -> str:
-    """In base64; empty where nothing was drawn, or too much."""
+    """Read the image as base64, or return "" if it is missing or too large."""
     is_there = file.exists() and file.stat().st_size <= MAX_BYTES
     return b64encode(file.read_bytes()).decode("ascii") if is_there else ""
 

@@ -1,4 +1,4 @@
-"""Whether code is Python as a cell takes it: magics, commands and help become Python first, as in IPython."""
+"""Syntax check of cell code: magics, shell commands and help are first transformed as in IPython."""
 
 import ast
 from typing import Any, Final
@@ -6,19 +6,18 @@ from typing import Any, Final
 from IPython.core.inputtransformer2 import TransformerManager
 
 _LINES: Final = ("cleanup_transforms", "line_transforms", "token_transformers")
-_LINE: Final = 200
-"""Characters shown of the line that is wrong."""
+_LINE: Final = 200  # characters shown of the wrong line
 _PACKAGE: Final = __name__.partition(".")[0]
 
 
 def syntax_fault(source: str, shell: object) -> str:
-    """What is wrong with the syntax of a new source and where; empty where nothing is, or nobody can tell.
+    """Return the syntax error of a new source, or "" if there is none or it can't be determined.
 
-    Runs none of the user's code, so the answer is empty where the shell has transformations of its own.
+    Runs no user code, so it returns "" if the shell has custom input transformations.
 
     Args:
-        source: of a cell of code.
-        shell: IPython's, which knows its magics.
+        source: Source of a code cell.
+        shell: IPython's shell, which knows its magics.
     """
     manager = TransformerManager()
     if _has_more(shell, manager) or _may_be_magic(source, shell):
@@ -44,12 +43,12 @@ def _has_more(shell: object, plain: TransformerManager) -> bool:
 
 
 def _is_ours(transformation: object) -> bool:
-    """It changes prompts alone."""
+    """Return whether the transformation is ours, which only changes prompts."""
     return str(getattr(transformation, "__module__", "")).partition(".")[0] == _PACKAGE
 
 
 def _may_be_magic(source: str, shell: object) -> bool:
-    """IPython takes a line that stands alone for a magic, also without its sign."""
+    """Return whether IPython would run a single line as a magic, even without its ``%``."""
     lines = source.strip().split("\n")
     word = lines[0].split(" ", 1)[0]
     find: Any = getattr(shell, "find_line_magic", None)

@@ -1,8 +1,8 @@
-"""A description of a value that a copy of the kernel reports, let through as far as it is made of known words.
+"""Validation of value descriptions that a forked copy of the kernel reports.
 
-`variables/describe.py` describes a value by words of its own, numbers, names of classes, and data in quotes. A forged
-report has any text in its place. Here each word outside of quotes must be one that descriptions use, or a class that is
-imported or stands in the code; from the first other word on, the text is cut.
+`variables/describe.py` describes values with fixed words, numbers, class names and quoted data. A forged report can
+contain any text instead. So each word outside quotes must be one that descriptions use, or a class that is imported or
+named in the code. The text is cut at the first other word.
 """
 
 import re
@@ -11,18 +11,16 @@ from typing import Final
 from vibe_jupyter.files.shown_names import LONGEST_SHOWN, is_harmless, shown_name
 from vibe_jupyter.notebook.known_names import NameCheck
 
-WITHOUT_NAME: Final = "a value of another class"
-"""Stands for a value whose class isn't known here."""
+WITHOUT_NAME: Final = "a value of another class"  # stands for a value whose class isn't known here
 UNKNOWN_TYPE: Final = "another type"
-_LONGEST: Final = 240
-"""Characters of one description in a sentence."""
+_LONGEST: Final = 240  # characters of one description in a sentence
 _WORDS_TEXT: Final = """
 of in with by at more on axes axis array arrays booster bounds built-in category chunk chunks class column columns
-coordinate coordinates edge edges estimator expression feature features figure float frame function geometry
-group groups inches index int item items lambda level levels list model module nan node nodes null nulls observation
-observations panel parameter parameters partition partitions point points relation response row rows sample samples
-scalar session set size sparse step steps table tables tensor tensors tree trees tuple type types value values
-variable variables widget
+coordinate coordinates edge edges estimator expression feature features figure fitted float frame function geometry
+group groups inches index int item items lambda level levels list model module nan node nodes not null nulls
+observation observations panel parameter parameters partition partitions point points relation response row rows
+sample samples scalar session set size sparse step steps table tables tensor tensors tree trees tuple type types
+value values variable variables widget
 True False None NaN NaT NA inf
 str bytes bytearray dict frozenset complex bool range generator coroutine method ellipsis mappingproxy
 traceback property slice memoryview super zip map filter enumerate reversed
@@ -34,12 +32,11 @@ IntervalIndex Dataset DataArray DataTree Tensor Table RecordBatch Array Group Gr
 MultiDiGraph Figure Axes Engine Connection MetaData ObjectRef StructType Counter OrderedDict defaultdict deque
 Decimal Fraction UUID
 """
+# Words of descriptions and the kinds they name. There is no verb among them, so they can't form a sentence.
 _WORDS: Final = frozenset(_WORDS_TEXT.split())
-"""Words of descriptions and the kinds that they name. Too few for a sentence: no verb is among them."""
-_MOST_CLASSES: Final = 3
-"""Names of classes in one description."""
-_BEFORE_CLASS: Final = ("<", "(", "class ")
-"""What stands before one that doesn't begin the description."""
+_MOST_CLASSES: Final = 3  # class names in one description
+# What precedes a class name that doesn't start the description.
+_BEFORE_CLASS: Final = ("<", "(", "class ", "estimator ")
 _TYPES_TEXT: Final = """
 bool boolean Boolean object str string String Utf8 category Categorical Enum Date Datetime Duration Time Time32
 Time64 Decimal Null Object Unknown List Array Struct Binary bytes void unknown
@@ -50,8 +47,7 @@ large_string large_binary dictionary double float half_float bigint integer smal
 bfloat16 qint8 qint32 quint8 geometry interval period Sparse mixed cpu cuda datetime64 timedelta64
 ns us ms s min h D UTC
 """
-_TYPES: Final = frozenset(_TYPES_TEXT.split())
-"""Types of columns and arrays, and the units in their brackets."""
+_TYPES: Final = frozenset(_TYPES_TEXT.split())  # types of columns and arrays, with the units in their brackets
 _COLUMN_TYPE: Final = re.compile(r"(\w+)(?:\[(?:ns|us|ms|s|D|(?:(?:ns|us|ms|s), )?UTC)\])?", re.ASCII)
 _NUMPY_TYPE: Final = re.compile(r"[<>|=][USVaifucMmb]\d{1,6}(?:\[\w{1,2}\])?", re.ASCII)
 _QUOTED: Final = r"""[bB]?(?:'(?:[^'\\\n]|\\.)*(?:'|…$)|"(?:[^"\\\n]|\\.)*(?:"|…$))"""
@@ -67,7 +63,7 @@ _PARAMETER: Final = re.compile(r"\*{1,2}[^\W\d]\w{0,30}|[*/]|[^\W\d]\w{0,30}(?:=
 
 
 def described_value(line: str, names: NameCheck) -> str:
-    """Return the description as far as it is made of known words; empty where not even its kind is."""
+    """Return the description up to the first unknown word, or "" if not even its kind is known."""
     line = line[:_LONGEST]
     if (function := _FUNCTION.fullmatch(line)) is not None:
         return _function_words(function, names)
@@ -86,7 +82,7 @@ def described_value(line: str, names: NameCheck) -> str:
 
 
 def column_type(kind: str) -> str:
-    """Return the type of a column if it is one that libraries have, else `UNKNOWN_TYPE`."""
+    """Return a column's type if it is one that libraries have, else `UNKNOWN_TYPE`."""
     found = _COLUMN_TYPE.fullmatch(kind)
     if _NUMPY_TYPE.fullmatch(kind) is not None or (found is not None and found[1] in _TYPES):
         return kind

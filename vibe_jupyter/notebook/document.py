@@ -1,7 +1,7 @@
-"""The notebook as values: its cells, what came of edits and runs, and its file's JSON with outputs in brief.
+"""The notebook as values: cells, results of edits and runs, and its file's JSON with abridged outputs.
 
-Scripts, styles and drawings are left out: the HTML of a chart is 25 kB of them, and means nothing to its reader. It is
-read in one pass from left to right, since others wrote it: parsers of whole documents take minutes for some of it.
+Scripts, styles and drawings are omitted: the HTML of a chart has 25 kB of them, meaningless as text. HTML is scanned in
+one pass from left to right, since its authors are untrusted: document parsers take minutes for some inputs.
 """
 
 import html
@@ -17,11 +17,11 @@ from vibe_jupyter.protocol import METADATA_KEY, ORIGIN_KEY, Cell, CellEdit, Cell
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
 from vibe_jupyter.tools.contract import OnAsking, unheard
 
-HTML_READ: Final = 200_000
-"""Characters of HTML read; what comes after is left out, and the text says so."""
+HTML_READ: Final = 200_000  # characters of HTML to scan; the rest is omitted with a note
 
 _CELL: Final = " | "
 _CELLS: Final = ("td", "th")
+# Elements that begin and end a line.
 _LINES: Final = frozenset(
     [
         *(
@@ -42,39 +42,35 @@ _LINES: Final = frozenset(
         *("p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
     ]
 )
-"""Elements that begin and end a line."""
+# Elements whose content isn't displayed text.
 _UNSEEN: Final = frozenset(
     [
         *("audio", "canvas", "iframe", "math", "noscript", "object", "script", "select", "style", "svg", "template"),
         *("textarea", "title", "video"),
     ]
 )
-"""Elements whose content is no text of the output."""
 _NAME: Final = re.compile(r"/?[a-zA-Z][a-zA-Z0-9-]*")
 _QUOTE_OR_END: Final = re.compile("[\"'>]")
 _SPACES: Final = re.compile(r"[ \t\n\r\f]+")
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
 
-MAY_RAISE: Final = "raises-exception"
-"""nbformat's tag for a cell whose error is meant."""
-MAJOR: Final = 4
-"""Of nbformat; Jupyter has written no other since 2015."""
+MAY_RAISE: Final = "raises-exception"  # nbformat's tag for a cell that is expected to raise
+MAJOR: Final = 4  # of nbformat; Jupyter has written no other since 2015
 
 NotebookJson = dict[str, Any]
 
-TEXTS: Final = ("text/plain", "text/markdown", "text/html")
-"""MIME types a description may quote, the best first."""
+TEXTS: Final = ("text/plain", "text/markdown", "text/html")  # MIME types that a description may quote, best first
 
 RawOutput = dict[str, Any]
 
 
 def html_text(source: str, *, of_frame: bool = False) -> str:
-    """What a browser would show of it, line by line; empty where that is nothing, as of a chart.
+    """Convert HTML to the text a browser would show, line by line; "" if there is none, as for charts.
 
     Args:
-        source: the HTML.
-        of_frame: whether a library wrote it for a frame. In its cells all blanks are of the data: they are kept, and
-            seen by quotes where they stand at an end.
+        source: The HTML.
+        of_frame: Whether a library wrote it for a frame. All white space in its cells is data: it is preserved, and
+            quoted where it is leading or trailing.
     """
     text = _Text(of_frame=of_frame)
     for tag, piece in _pieces(source[:HTML_READ]):
@@ -87,7 +83,7 @@ def html_text(source: str, *, of_frame: bool = False) -> str:
 
 
 class _Text:
-    """Lines as they are put together, each of pieces."""
+    """Builder of text lines, each a list of pieces."""
 
     def __init__(self, *, of_frame: bool) -> None:
         self._lines: list[list[str]] = [[]]
@@ -105,7 +101,7 @@ class _Text:
             self._lines.append(["- "] if tag == "li" else [])
         elif name in _CELLS:
             line = self._lines[-1]
-            # The end of a cell may be left out where the next one begins.
+            # The end tag of a cell may be omitted before the next cell.
             if tag != name or (line and line[-1] != _CELL):
                 line.append(_CELL)
 
@@ -125,14 +121,14 @@ class _Text:
             line.append(shown.replace(_HARD_SPACE, " "))
 
     def lines(self) -> list[str]:
-        """Those that show something; the last cell of a row is followed by none."""
+        """Return the lines that have text, without trailing cell separators."""
         joined = ("".join(pieces).rstrip() for pieces in self._lines)
         shown = (line.removesuffix(_CELL.rstrip()).rstrip() for line in joined)
         return [line for line in shown if line.strip(" -|")]
 
 
 def _pieces(source: str) -> Iterator[tuple[str, str]]:
-    """Tags, such as ``td`` or ``/td``, each with the text up to the next one; the first tag is empty."""
+    """Yield tags, such as ``td`` or ``/td``, each with the text up to the next tag. The first tag is ""."""
     tag, at = "", 0
     while True:
         start = source.find("<", at)
@@ -146,12 +142,12 @@ def _pieces(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_tag(source: str, start: int) -> tuple[str, int]:
-    """The tag that may begin here, empty for what shows nothing, and where the text after it begins."""
+    """Parse a tag at `start`. Returns its name ("" if it displays nothing) and the index after it."""
     if source.startswith("<!--", start):
         return "", _after(source, "-->", start)
     name = _NAME.match(source, start + 1)
     if name is None:
-        # A lone sign is text, and its own tag; a declaration shows nothing.
+        # A lone "<" is text, reported as its own tag; a declaration displays nothing.
         return (
             ("", _after(source, ">", start)) if source[start + 1 : start + 2] in ("!", "?", "/") else ("<", start + 1)
         )
@@ -167,13 +163,12 @@ def _after(source: str, text: str, start: int) -> int:
 
 
 class StaleCell(NotebookError):
-    """The source of a cell is not the one an edit or a run was made for; nothing was done."""
+    """Error for a cell whose source changed since an edit or run was planned. Nothing was done."""
 
     def __init__(self, cell: str, source: str) -> None:
         super().__init__(f"Cell {cell} was changed meanwhile.")
         self.cell = cell
-        self.source = source
-        """As it stands now."""
+        self.source = source  # the current source
 
 
 @dataclass(frozen=True)
@@ -182,57 +177,50 @@ class Listing:
 
     path: str
     cells: tuple[Cell, ...]
-    note: str = ""
-    """What a reader should know of it, such as that it was read from disk."""
-    fixed: str = ""
-    """Why its cells can't be changed or queued, with the next step; empty if they can."""
-    offers_cell: bool = False
-    """Whether a fixed notebook still takes one new code cell below the prompt."""
+    note: str = ""  # note for the reader, such as that it was read from disk
+    fixed: str = ""  # why its cells can't be changed or queued, with the next step; "" if they can
+    offers_cell: bool = False  # True if a fixed notebook still accepts one new code cell below the prompt
 
 
 class EditUnsure(NotebookError):
-    """A page was sent an edit and does not answer: it may be made, now or later."""
+    """Error for an edit that a page received but didn't confirm, so that it may still be made."""
 
 
 @dataclass(frozen=True)
 class EditDone:
-    """What came of an edit."""
-
+    # `done`: read back from the document. `queued`: the front end applies it after this cell. `shown`: only displayed,
+    # for the user to copy.
     outcome: Literal["done", "queued", "shown"]
-    """`done`: read back from the document. `queued`: the front end does it when this cell ends. `shown`: only shown,
-    for the user to copy."""
-    sources: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Cell id to source, read back from the document after the edit."""
-    may_come: bool = False
-    """Whether the page was sent it, and may make it yet."""
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])  # source by cell id, read back from the document
+    may_come: bool = False  # True if the page received the edit and may still apply it
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """What came of running a cell."""
-
     result: ExecutionResult
-    in_place: bool
-    """Whether its outputs stand under the cell itself."""
+    in_place: bool  # True if its outputs are below the cell itself
 
 
 class Notebook(Protocol):
-    """Every method raises NotebookError with what the user or the model can do about it."""
+    """A notebook. All methods raise NotebookError with advice for the user or model."""
 
     async def cells(self) -> Listing:
-        """All cells, without the weight of their outputs."""
+        """List all cells, with abridged outputs."""
         ...
 
     async def outputs(self, cell: str, *, index: int | None, limit: int) -> Sequence[Output]:
-        """Outputs of one cell, or the one at `index`; what is larger than `limit` bytes is replaced by its size."""
+        """Return a cell's outputs, or the one at `index`. Data larger than `limit` bytes is replaced by its size."""
         ...
 
     async def picture(self, cell: str, index: int, *, count: int) -> str | None:
-        """PNG in base64 of what a page shows of one output of a cell that has `count`; None where no page draws it."""
+        """Return the page's image of an output as a base64 PNG, or None if no page draws it.
+
+        `count` is the number of outputs.
+        """
         ...
 
     async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
-        """Do all of them or none; an edit whose cell is not as expected raises `StaleCell`."""
+        """Apply all edits or none. Raises `StaleCell` if a cell isn't as expected."""
         ...
 
     async def run(
@@ -243,23 +231,23 @@ class Notebook(Protocol):
         on_output: Callable[[str], None],
         on_asking: OnAsking = unheard,
     ) -> CellRun:
-        """Run exactly this source of this cell to its end, or to the end of so many `seconds`."""
+        """Run a cell with exactly this source to its end, or until `seconds` have passed."""
         ...
 
     async def queue(self, cell: Cell) -> str:
-        """Have exactly this source of this cell run behind all that waits; the id of its request."""
+        """Queue a cell with exactly this source, and return the id of its request."""
         ...
 
 
 class NotNotebook(ValueError):
-    """What the bytes are instead, and what to do; to be read after the name of the file."""
+    """Error for a file that isn't a notebook. The message completes a sentence starting with the file's name."""
 
 
 def parse_notebook(raw: bytes, *, oldest: int = MAJOR) -> NotebookJson:
-    """Parse a notebook: nbformat 4 with a list of cells that are objects, or an older one from `oldest` on.
+    """Parse a notebook: nbformat 4 with a list of cell objects, or an older version from `oldest` on.
 
     Raises:
-        NotNotebook: it is none.
+        NotNotebook: It isn't one.
     """
     found = _parse_json(raw)
     if not isinstance(found, dict):
@@ -277,7 +265,7 @@ def _parse_json(raw: bytes) -> object:
     if not raw.strip():
         raise NotNotebook("is empty. Make a notebook in Jupyter and save it there.")
     try:
-        return json.loads(raw.decode("utf-8"))
+        return json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise NotNotebook(f"is not a notebook: byte {error.start} is not valid UTF-8.") from error
     except json.JSONDecodeError as error:
@@ -313,7 +301,7 @@ def _checked_version(notebook: NotebookJson, oldest: int) -> int:
 
 
 def brief_output(output: Mapping[str, Any]) -> dict[str, Any]:
-    """Type, MIME types, size in bytes, and how its text begins."""
+    """Return type, MIME types, size in bytes, and the beginning of the text."""
     kind = str(output.get("output_type"))
     if kind == "stream":
         text = join_lines(output.get("text"))
@@ -333,7 +321,7 @@ def brief_output(output: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bound_output(output: RawOutput, limit: int) -> RawOutput:
-    """The same output with what is longer than the limit cut, or named where a part of it would mean nothing."""
+    """Shorten texts longer than the limit, and replace longer data of other types with its size."""
     kind = output.get("output_type")
     if kind == "stream":
         return {**output, "text": _cut_text(join_lines(output.get("text")), limit)}
@@ -360,7 +348,7 @@ def _bound_data(data: Mapping[str, Any], limit: int) -> dict[str, Any]:
 
 
 def _cut_text(text: str, limit: int) -> str:
-    """Head and tail, with what is missing named between them."""
+    """Keep head and tail, with a note in between."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -389,7 +377,7 @@ def _byte_count(text: str) -> int:
 
 
 def conversation_in(metadata: object) -> str:
-    """Id of the conversation that a notebook's metadata name; empty for none."""
+    """Return the conversation id in a notebook's metadata, or ""."""
     found: object = metadata
     for key in (METADATA_KEY, "conversation"):
         found = cast("Mapping[str, object]", found).get(key) if isinstance(found, Mapping) else None
@@ -397,19 +385,19 @@ def conversation_in(metadata: object) -> str:
 
 
 def cell_mark(cell: Mapping[str, Any]) -> CellMark | None:
-    """What the metadata of a cell, as its file has it, say of who wrote it; None where they say nothing."""
+    """Return the origin in a raw cell's metadata, or None."""
     metadata = cell.get("metadata")
     mark = cast("Mapping[str, object]", metadata).get(ORIGIN_KEY) if isinstance(metadata, Mapping) else None
     return cast("CellMark", mark) if isinstance(mark, dict) else None
 
 
 def may_raise(cell: Mapping[str, Any]) -> bool:
-    """Whether an error of a cell, as its file has it, is meant."""
+    """Return whether a raw cell is expected to raise."""
     return MAY_RAISE in cell_tags(cell)
 
 
 def cell_tags(cell: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tags of a cell as its file has it; what is no text is left out."""
+    """Return the tags of a raw cell, skipping any that aren't strings."""
     metadata = cell.get("metadata")
     tags = cast("Mapping[str, object]", metadata).get("tags") if isinstance(metadata, Mapping) else None
     return tuple(tag for tag in cast("list[object]", tags) if isinstance(tag, str)) if isinstance(tags, list) else ()

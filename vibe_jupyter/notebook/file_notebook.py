@@ -1,4 +1,4 @@
-"""The notebook as its file has it, where no page with the extension shows it: read, and one new cell offered."""
+"""Notebook read from its file, for when no page with the extension shows it. One new cell can be offered."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,7 @@ _NO_EXTENSION: Final = (
     "where JupyterLab runs (`{command}`, then reload the page); `vibe-jupyter doctor` says what is "
     "missing. Meanwhile use run_code, or show the user the code."
 )
-_MAX_FILE: Final = 100_000_000
-"""Bytes of a file that is read."""
+_MAX_FILE: Final = 100_000_000  # bytes; larger files aren't read
 
 
 class _Payloads(Protocol):
@@ -42,7 +41,7 @@ class _Payloads(Protocol):
 
 
 class FileNotebook:
-    """Reads the file again each time; what it may do to the notebook is to offer one new cell."""
+    """Notebook that is read from its file. The only possible change is to offer one new cell."""
 
     def __init__(
         self,
@@ -59,8 +58,8 @@ class FileNotebook:
         self._in_place = in_place
         self._prompt_cell = prompt_cell
         self._offered = False
+        # Modification time (ns), size (bytes) and cells of the file as last read, or None.
         self._loaded: tuple[tuple[int, int], list[dict[str, Any]]] | None = None
-        """When the file was written and its size, in ns and bytes, with its cells then; None until it is read."""
 
     async def cells(self) -> Listing:
         raw = await asyncio.to_thread(self._load_cells)
@@ -108,7 +107,7 @@ class FileNotebook:
         )
 
     async def _offer_cell(self, source: str) -> EditDone:
-        """Front ends of notebooks put one new cell below the running one, when that has ended."""
+        """Offer a new cell. Notebook front ends insert one below the running cell when it ends (`set_next_input`)."""
         if self._prompt_cell is None or self._offered:
             return EditDone("shown")
         await self._main_thread.call(lambda: self._shell.set_next_input(source, replace=False))
@@ -116,7 +115,7 @@ class FileNotebook:
         return EditDone("queued")
 
     def _load_cells(self) -> list[dict[str, Any]]:
-        """The cells, read again where the file was written since."""
+        """Return the cells, reading the file again if it has changed."""
         try:
             about = self._path.stat()
             if about.st_size > _MAX_FILE:
@@ -154,7 +153,7 @@ def _as_cell(number: int, raw: Mapping[str, Any]) -> Cell:
 
 
 def _cell_id(number: int, raw: Mapping[str, Any]) -> str:
-    """Files older than nbformat 4.5 have no ids."""
+    """Return the cell's id, or a substitute for files older than nbformat 4.5."""
     return str(raw.get("id") or f"cell-{number}")
 
 
@@ -174,7 +173,7 @@ def _output_brief(output: Mapping[str, Any]) -> OutputBrief:
 
 
 def _join_output_lines(output: Mapping[str, Any]) -> Output:
-    """Files keep long text as lists of lines; what nbformat wants and a broken file lacks is empty."""
+    """Join texts that files store as lists of lines, and add fields that a malformed file lacks."""
     whole = {"output_type": "", **output}
     match whole["output_type"]:
         case "stream":

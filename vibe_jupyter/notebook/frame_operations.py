@@ -1,4 +1,4 @@
-"""What code does to frames, by its syntax tree: which frame comes of which, by operations that may change its rows."""
+"""Static analysis of frames: which frame derives from which, by operations that may change its rows."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -8,15 +8,16 @@ from vibe_jupyter.notebook.cell_names import NOT_PARSED, parse_quietly, python_o
 
 FILTER: Final = "boolean filter"
 SLICE: Final = "slice"
+# Pandas and polars operations that may drop rows silently.
 LOSES: Final = frozenset(
     {
         *(FILTER, "query", "filter", "merge", "join", "drop", "dropna", "drop_duplicates", "drop_nulls", "drop_nans"),
         "unique",
     }
 )
-"""Operations that may leave out rows without a word; names of pandas and polars."""
+# Operations whose arguments say how many rows they keep.
 TAKES: Final = frozenset({SLICE, "head", "tail", "sample", "nlargest", "nsmallest", "limit", "top_k", "bottom_k"})
-"""Operations that say how many rows they take."""
+# Operations whose result has other kinds of rows.
 RESHAPES: Final = frozenset(
     {
         *("groupby", "group_by", "agg", "aggregate", "pivot", "pivot_table", "crosstab", "value_counts", "resample"),
@@ -24,30 +25,26 @@ RESHAPES: Final = frozenset(
         *("nunique", "rolling", "cut", "get_dummies"),
     }
 )
-"""Operations that make rows of another kind."""
 ADDS: Final = frozenset({"concat", "append", "vstack", "extend", "reindex"})
 JOINS: Final = frozenset({"merge", "join", "merge_asof", "join_asof"})
 _FRAME_ARGUMENTS: Final = ("left", "right", "other", "objs", "items")
+# Functions that read with one argument and may write with more.
 _OPENS: Final = frozenset({"open", "load", "loadtxt", "genfromtxt", "imread", "open_dataset"})
-"""Functions that read with one argument, and may write with more."""
-_READS: Final = ("read_", "scan_")
-"""How functions begin that read a file into a frame."""
+_READS: Final = ("read_", "scan_")  # prefixes of functions that read a file into a frame
 
 
 class FrameOperation(NamedTuple):
-    """What one cell makes a frame of."""
+    """Derivation of one frame in a cell."""
 
     target: str
+    # Names it derives from, starting with the one that provides its rows; may include names that aren't frames.
     sources: tuple[str, ...]
-    """Names that it is made of, the one whose rows it has first; not all of them need be frames."""
-    operations: tuple[str, ...]
-    """In their order: those that may change rows, else the functions that were called."""
-    files: tuple[str, ...] = ()
-    """That are read, where the code names them as they are."""
+    operations: tuple[str, ...]  # in order: those that may change rows, else all functions that were called
+    files: tuple[str, ...] = ()  # files read, if the code names them literally
 
 
 def frame_operations(source: str) -> list[FrameOperation]:
-    """For each name that a cell binds or changes in place, in the order of the first time; empty for no Python."""
+    """Return an operation for each name that the cell binds or changes in place, in order; [] if it isn't Python."""
     code, found = python_of(source)
     if found.is_prompt:
         return []
@@ -66,13 +63,13 @@ def frame_operations(source: str) -> list[FrameOperation]:
 
 
 def _named(operations: Sequence[str]) -> tuple[str, ...]:
-    """Those that may change rows, or all where none is known to."""
+    """Return the operations that may change rows, or all if none is known to."""
     known = LOSES | TAKES | RESHAPES | ADDS
     return tuple(dict.fromkeys([one for one in operations if known & main_operations([one])] or operations))
 
 
 def read_files(source: str) -> list[str]:
-    """Files and addresses that a cell names as they are where it reads data; empty for no Python."""
+    """Return the files and URLs that a cell names literally where it reads data; [] if it isn't Python."""
     code, found = python_of(source)
     if found.is_prompt:
         return []
@@ -90,7 +87,7 @@ def read_files(source: str) -> list[str]:
 
 
 def _of_body(body: Sequence[ast.stmt]) -> Iterator[FrameOperation]:
-    """Of statements that run with the cell, also those in ``with``, ``if``, ``for`` and ``try``."""
+    """Yield operations of statements that run with the cell, also inside ``with``, ``if``, ``for`` and ``try``."""
     for statement in body:
         yield from _of_statement(statement)
         if isinstance(statement, ast.With | ast.If | ast.For | ast.While | ast.Try):
@@ -99,7 +96,7 @@ def _of_body(body: Sequence[ast.stmt]) -> Iterator[FrameOperation]:
 
 
 def _joined(first: FrameOperation, then: FrameOperation) -> FrameOperation:
-    """Two steps of one frame, as one."""
+    """Combine two consecutive operations on the same frame."""
     more = tuple(name for name in then.sources if name not in (*first.sources, first.target))
     return first._replace(
         sources=(*first.sources, *more),
@@ -132,7 +129,7 @@ def _of_expression(target: str, value: ast.expr) -> FrameOperation:
 
 
 class _ChainWalk:
-    """Follows a chain of calls and subscripts to the frame it begins with."""
+    """Walk along a chain of calls and subscripts down to the frame at its start."""
 
     def __init__(self) -> None:
         self.sources: list[str] = []
@@ -169,13 +166,13 @@ class _ChainWalk:
 
 
 def _how(call: ast.Call) -> str:
-    """Which join is meant, as far as the call says it."""
+    """Return the join type, if the call names it."""
     given = next((one.value for one in call.keywords if one.arg == "how"), None)
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
 
 
 def _subscript(part: ast.expr) -> str | None:
-    """What a subscript does with rows; None where it names columns."""
+    """Return a subscript's operation on rows, or None if it selects columns."""
     rows = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
     match rows:
         case ast.Slice(lower=None, upper=None, step=None) | ast.Constant() | ast.List():
@@ -187,5 +184,5 @@ def _subscript(part: ast.expr) -> str | None:
 
 
 def main_operations(operations: Sequence[str]) -> frozenset[str]:
-    """The names of operations without what is said of them."""
+    """Return the operation names without details in parentheses."""
     return frozenset(one.split(" (")[0] for one in operations)

@@ -1,7 +1,7 @@
-"""Names that code may use, by which a report of a copy is checked: a forged report can't bring in others.
+"""Known names, against which a copy's report is checked so that a forged report can't introduce others.
 
-A name is known if the code binds or reads it, by its syntax tree, or if a variable of the user's has it. A class is
-known if an imported module has it, since the report may come from code that called a class as it liked.
+A name is known if the code binds or reads it, or if one of the user's variables has it. A class is known if an imported
+module has it, since the report may come from code that named a class arbitrarily.
 """
 
 import ast
@@ -17,19 +17,20 @@ from vibe_jupyter.files.shown_names import LONGEST_SHOWN
 from vibe_jupyter.notebook.cell_names import NOT_PARSED, parse_quietly, python_of
 
 _PATH: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*", re.ASCII)
+# Descriptors of the built-in types. They bypass overridden attributes, so that no user code runs.
 _MRO: Final[Any] = type.__dict__["__mro__"]
 _MODULE_DICT: Final[Any] = cast("Any", types.ModuleType.__dict__)["__dict__"]
 
 
 class NameCheck:
-    """The names of one piece of code, and of the user's variables before it ran."""
+    """Known names for one piece of code: its own, and the user's variables before it ran."""
 
     def __init__(self, code: str, variables: Collection[str]) -> None:
         self._code = code
         self._variables = variables
 
     def is_name(self, name: str) -> bool:
-        """Return whether it may be named in a sentence: an identifier of the code, or a variable."""
+        """Return whether a sentence may contain this name: an identifier in the code, or a variable."""
         return len(name) <= LONGEST_SHOWN and name.isidentifier() and (name in self._variables or name in self._named)
 
     def is_variable(self, name: str) -> bool:
@@ -37,15 +38,15 @@ class NameCheck:
         return len(name) <= LONGEST_SHOWN and name.isidentifier() and name in self._variables
 
     def is_text(self, text: str) -> bool:
-        """Return whether the code holds it as a whole string, as it holds the label of a column."""
+        """Return whether the code contains this exact string, as it does for a column's label."""
         return text in self._texts
 
     def is_class(self, path: str) -> bool:
-        """Return whether it is the class of a module that is imported, or named in the code."""
+        """Return whether it is a class in an imported module, or named in the code."""
         return _PATH.fullmatch(path) is not None and (is_loaded_class(path) or self.is_name(path.rpartition(".")[2]))
 
     def is_package(self, name: str) -> bool:
-        """Return whether a module of this name is imported, or named in the code."""
+        """Return whether it is an imported or standard-library module, or named in the code."""
         return name in sys.modules or name in sys.stdlib_module_names or self.is_name(name)
 
     @cached_property
@@ -67,10 +68,14 @@ class NameCheck:
 
 
 def is_loaded_class(path: str, base: type = object) -> bool:
-    """Return whether an imported module has a class of this name, for a bare name any module; runs no code."""
+    """Return whether an imported module has a class of this name.
+
+    A bare name is looked up in all modules. Runs no code.
+    """
     module, _, name = path.rpartition(".")
     modules: list[object] = [sys.modules.get(module)] if module else [builtins, *list(sys.modules.values())]
     for one in modules:
+        # issubclass on type() rather than isinstance, which would consult an overridable `__class__`.
         names: Mapping[str, object] = _MODULE_DICT.__get__(one) if issubclass(type(one), types.ModuleType) else {}
         found = names.get(name)
         if issubclass(type(found), type) and any(parent is base for parent in _MRO.__get__(found)):

@@ -1,4 +1,4 @@
-"""The notebook as its page has it, over the bridge."""
+"""Notebook accessed through the bridge to its page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
@@ -37,7 +37,7 @@ _UNSURE: Final = "The edit may have been made, or be made yet: read the notebook
 
 
 class LiveNotebook:
-    """Reads, edits and runs cells where the user sees them."""
+    """Notebook whose cells are read, edited and run where the user sees them."""
 
     def __init__(self, bridge: Bridge, main_thread: MainThread, in_place: NestedCells, *, note: str = "") -> None:
         self._bridge = bridge
@@ -76,7 +76,7 @@ class LiveNotebook:
         except BridgeError as error:
             if error.code not in ("closed", "not_finished") or UNSENT in error.data:
                 raise
-            # The answer is missing, not necessarily the edit: the document knows.
+            # The response is missing, but the edit may have been made: check the document.
             try:
                 sources = {cell.id: cell.source for cell in (await self.cells()).cells}
             except BridgeError as silent:
@@ -129,7 +129,7 @@ class LiveNotebook:
         return request
 
     async def _announce_run(self, cell: Cell, expected: Expected) -> BridgeError | None:
-        """Have the page send the request; the refusal, if the cell is queued or running already."""
+        """Make the page send the execute request. Returns its refusal if the cell is already queued or running."""
         try:
             await self._ask_page("run", on_answer=expected.hear, cell=cell.id, code_hash=cell.hash)
         except BridgeError as error:
@@ -139,7 +139,7 @@ class LiveNotebook:
         return None
 
     async def _read_method(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
-        """Ask; and once more where a reload of the page lost the question."""
+        """Send a request, and repeat it once if a page reload lost it."""
         try:
             return await self._ask_page(method, on_answer=None, **args)
         except BridgeError as error:
@@ -166,7 +166,7 @@ class LiveNotebook:
 
 
 def _read_back(answer: Mapping[str, JsonValue]) -> tuple[dict[str, str], list[str]]:
-    """Sources of the cells that were written to, and the ids of all."""
+    """Return the sources of the cells that were written, and the ids of all cells."""
     cells, order = answer.get("cells"), answer.get("order")
     found = [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
     ids = [str(one) for one in order] if isinstance(order, list) else []

@@ -1,69 +1,55 @@
-"""What code does with names: the steps of a cell, and what a function does when it is called."""
+"""Operations of code on names: the steps of a cell, and the effects of calling a function."""
 
 import builtins
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+# Names that exist without being bound by a cell.
 BUILTINS: Final = frozenset(dir(builtins)) | {"get_ipython", "display", "__name__", "__file__", "exit", "quit"}
-"""Names that are there without a cell that binds them."""
 
 
 class Act(Enum):
-    """What code does with a name."""
+    """An operation on a name."""
 
     READ = auto()
     BIND = auto()
-    CHANGE = auto()
-    """In place."""
+    CHANGE = auto()  # in place
     DELETE = auto()
-    FORGET = auto()
-    """It was bound in one branch only, so what comes after may read what was there before."""
-    SURE = auto()
-    """It was bound before or in every branch, and nobody knows to what."""
+    FORGET = auto()  # bound in only one branch, so a later read may see the earlier value
+    SURE = auto()  # bound before or in every branch, to an unknown value
     CALL = auto()
-    ALIAS = auto()
-    """Bound to the object, or to a part of the object, of another name."""
-    STAR = auto()
-    """All names of a module are bound."""
+    ALIAS = auto()  # bound to the object of another name, or to a part of it
+    STAR = auto()  # `from module import *`
 
 
 class NameStep(NamedTuple):
-    """One thing that code does with a name."""
+    """An operation on a name, in one step of the code."""
 
     act: Act
     name: str
+    # For a bind: equal if the same thing is surely bound, such as a module or number; "" if it may differ. For a star
+    # import: the module.
     key: str = ""
-    """Of a bind: equal where the same thing is bound for sure, such as a module or a number; empty where it may differ.
-    Of a module whose names are bound, its name."""
-    later: "FunctionNames | None" = None
-    """Of a bind of a function or class: what it does when it is used."""
+    later: "FunctionNames | None" = None  # for a bind of a function or class: effects of using it
+    # For a call: names of the arguments, by position; for a bind: names used later wherever this one is.
     others: tuple[str, ...] = ()
-    """Of a call, the names given, by place; of a bind, the names that are used later where this one is."""
-    method: str = ""
-    """Of a call, the method of the object `name`; empty for a function."""
+    method: str = ""  # for a method call on the object `name`: the method; "" for a function
 
 
 class FunctionNames(NamedTuple):
-    """What a function does with names of the notebook when it is called, and with what it is given."""
+    """Effects of calling a function on the notebook's names and on its arguments."""
 
     reads: tuple[str, ...] = ()
-    binds: tuple[str, ...] = ()
-    """Bound or changed."""
-    changes: frozenset[int] = frozenset()
-    """Places of the parameters it changes in place."""
-    methods: frozenset[str] = frozenset()
-    """Of a class: methods that change their object."""
-    method_reads: tuple[str, ...] = ()
-    """Of a class: what its methods read that are not called to make an object."""
+    binds: tuple[str, ...] = ()  # bound or changed
+    changes: frozenset[int] = frozenset()  # indices of parameters changed in place
+    methods: frozenset[str] = frozenset()  # for a class: methods that change their object
+    method_reads: tuple[str, ...] = ()  # for a class: names read by methods other than those that create an object
 
 
 class CellNames(NamedTuple):
-    """What a cell does with names."""
+    """Operations of a cell on names."""
 
     steps: tuple[NameStep, ...] = ()
-    mentioned: frozenset[str] = frozenset()
-    """Every name of the notebook's that the code uses."""
-    unknown: str = ""
-    """Why not all names can be told; empty where they can."""
-    is_prompt: bool = False
-    """Whether it gives a prompt to the agent."""
+    mentioned: frozenset[str] = frozenset()  # every notebook name that the code uses
+    unknown: str = ""  # why not all names can be determined, or ""
+    is_prompt: bool = False  # True if it sends a prompt to the agent

@@ -1,4 +1,4 @@
-"""Walks the syntax tree of a cell for the names it reads, binds and changes."""
+"""Walk over a cell's syntax tree that collects the names it reads, binds and changes."""
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,6 +6,7 @@ from typing import Final, cast
 
 from vibe_jupyter.notebook.name_steps import BUILTINS, Act, FunctionNames, NameStep
 
+# Methods that change their object and return None. If a result is used, it is another class's method.
 _CHANGES: Final = frozenset(
     [
         *("append", "extend", "insert", "remove", "clear", "sort", "reverse", "update", "add", "discard"),
@@ -15,20 +16,19 @@ _CHANGES: Final = frozenset(
         *("compile", "train", "step", "backward", "zero_grad", "build", "seed", "writerow", "write", "put_nowait"),
     ]
 )
-"""Methods that change their object; they give nothing back, so a use of what they give is another method's."""
 _CHANGES_AND_GIVES: Final = frozenset(
     [
         *("pop", "popleft", "popitem", "setdefault", "fit", "fit_transform", "fit_predict", "partial_fit", "send"),
         "__next__",
     ]
 )
+# Functions that change their first argument.
 _CHANGES_FIRST: Final = frozenset(
     [
         *("shuffle", "heappush", "heappop", "heapify", "heapreplace", "insort", "insort_left", "insort_right"),
         *("copyto", "fill_diagonal", "place", "putmask", "setattr", "delattr", "next", "anext", "put_along_axis"),
     ]
 )
-"""Functions that change what they are given first."""
 _MAKING: Final = ("__new__", "__init__", "__post_init__", "__call__", "__init_subclass__")
 _READS: Final = (Act.READ, Act.CHANGE, Act.CALL)
 _BINDS: Final = (Act.BIND, Act.ALIAS, Act.DELETE)
@@ -38,17 +38,15 @@ _RUNS_CODE: Final = frozenset({"exec", "run_cell", "run_line_magic", "run_cell_m
 
 
 class _Scope:
-    """One scope. Names of the scope's own are in no step."""
+    """A scope. Its local names occur in no step."""
 
     def __init__(self, own: frozenset[str] = frozenset(), lines: Sequence[str] = ()) -> None:
         self.steps: list[NameStep] = []
         self.unknown = ""
-        self.declared: set[str] = set()
-        """Names it binds that are those of an outer scope."""
+        self.declared: set[str] = set()  # names it binds in an outer scope (global, nonlocal)
         self._own = own
         self._lines = lines
-        self._sure: set[str] = set()
-        """Names bound by now, whatever branch was taken."""
+        self._sure: set[str] = set()  # names bound by now in every branch
 
     def _read(self, name: str) -> None:
         if name not in self._own:
@@ -64,7 +62,7 @@ class _Scope:
             self._sure.discard(step.name)
 
     def _maybe(self, visit: Callable[[], None]) -> set[str]:
-        """Walk what may not run; the names it binds that were not bound before."""
+        """Walk code that may not run. Returns the names bound by it or before."""
         before, start = set(self._sure), len(self.steps)
         visit()
         made = {step.name for step in self.steps[start:] if step.act in (Act.BIND, Act.ALIAS)}
@@ -77,10 +75,10 @@ class _Scope:
 
 
 class _Expressions(_Scope):
-    """Walks what has a value, and what is bound to one."""
+    """Walk over expressions and their binding targets."""
 
     def expr(self, node: ast.expr, *, dropped: bool = False) -> None:
-        """What evaluating does; `dropped` when nobody takes the value."""
+        """Walk an expression. `dropped` means that its value is unused."""
         match node:
             case ast.Name(id=name):
                 self._read(name)
@@ -106,7 +104,7 @@ class _Expressions(_Scope):
                 self.parts(node)
 
     def parts(self, node: ast.AST) -> None:
-        """The expressions that it has as its parts, in their order."""
+        """Walk the subexpressions of a node in order."""
         for field in node._fields:
             part = getattr(node, field)
             if isinstance(part, ast.expr):
@@ -177,7 +175,7 @@ class _Expressions(_Scope):
             self.steps.append(NameStep(Act.CALL, made.id, others=given, method=method))
 
     def target(self, node: ast.expr, value: ast.expr | None) -> None:
-        """Bind or change what stands left of ``=``."""
+        """Bind or change an assignment target."""
         match node:
             case ast.Name(id=name):
                 self._bind(name, value)
@@ -205,12 +203,12 @@ class _Expressions(_Scope):
             self._add(NameStep(Act.ALIAS, name, others=(root,)))
             return
         used: tuple[str, ...] = ()
-        if isinstance(value, ast.Call):  # an object of a class, a part of a function
+        if isinstance(value, ast.Call):  # an instance of a class, a partial function
             used = tuple(one.id for one in (value.func, *value.args) if isinstance(one, ast.Name))
         self._add(NameStep(Act.BIND, name, others=tuple(one for one in used if one not in self._own)))
 
     def _change_root(self, node: ast.expr) -> None:
-        """Change the object of the name that `node` is a part of; read what stands in its brackets."""
+        """Change the object that `node` is a part of, and read the expressions in its brackets."""
         while True:
             match node:
                 case ast.Subscript(value=inner, slice=index):
@@ -248,7 +246,7 @@ class _Expressions(_Scope):
 
 
 class StatementWalk(_Expressions):
-    """Walks the statements of one scope; `steps` are in the order in which they happen."""
+    """Walk over the statements of one scope. Its `steps` are in execution order."""
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
@@ -257,7 +255,7 @@ class StatementWalk(_Expressions):
                 visit(self, statement)
 
     def _branch(self, *bodies: Sequence[ast.stmt]) -> None:
-        """One of these runs; what not every one of them binds may be bound by none."""
+        """Walk alternatives of which one runs. Names that not all of them bind may keep their earlier value."""
         bound: list[set[str]] = []
         for statements in bodies:
             made = self._maybe(lambda statements=statements: self.body(statements))
@@ -400,7 +398,7 @@ class StatementWalk(_Expressions):
 
 
 def _bind_type_alias(walk: StatementWalk, node: ast.stmt) -> None:
-    """``type X = …``, whose right side is not evaluated before somebody asks for it."""
+    """Bind the name in ``type X = …``. The right side is evaluated lazily, so it reads nothing."""
     name = next(ast.iter_child_nodes(node))
     if isinstance(name, ast.Name):
         walk.steps.append(NameStep(Act.BIND, name.id))
@@ -411,7 +409,7 @@ def _calls(node: ast.Call, name: str) -> bool:
 
 
 def _is_harmless_exec(node: ast.Call, named: str) -> bool:
-    """`exec` with a namespace of its own binds nothing here; `ex` and `run_cell` are common names of other things."""
+    """Return whether a call binds nothing here: `exec` with a namespace, or `ex` or `run_cell` of another object."""
     if named == "exec":
         return len(node.args) > 1 and not (isinstance(node.args[1], ast.Call) and _calls(node.args[1], "globals"))
     root = node.func
@@ -436,7 +434,7 @@ def _target_names(target: ast.expr) -> Iterator[str]:
 
 
 def _part_of(value: ast.expr) -> str | None:
-    """The name of the object that `value` is, or is a part of by its brackets; None where it is made for it."""
+    """Return the name of the object that `value` is or is an element of, or None if it is a new object."""
     while isinstance(value, ast.Subscript) and not isinstance(value.slice, ast.Slice | ast.Tuple | ast.Compare):
         if not isinstance(value.slice, ast.Constant):
             return None
@@ -459,7 +457,7 @@ def _default_values(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> FunctionNames:
-    """What a function does when it is called."""
+    """Return the effects of calling a function."""
     arguments = node.args
     places = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
     rest = [one.arg for one in (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs) if one is not None]
@@ -475,7 +473,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Func
             reads.append(step.name)
         if step.act is Act.CHANGE or (step.act in _BINDS and step.name in walk.declared):
             binds.append(step.name)
-        if step.later is not None:  # a function inside it
+        if step.later is not None:  # a nested function
             reads += step.later.reads
             binds += step.later.binds
     outer_binds = tuple(name for name in dict.fromkeys(binds) if name not in own)
@@ -487,7 +485,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Func
 
 
 def _changed_places(parameters: Sequence[str], steps: Iterable[NameStep]) -> frozenset[int]:
-    """Places of the parameters changed in place; one that is bound again is another object from then on."""
+    """Return the indices of parameters changed in place. A rebound parameter no longer counts."""
     given = {name: place for place, name in enumerate(parameters)}
     changed: set[int] = set()
     for step in steps:

@@ -1,4 +1,4 @@
-"""Where a text nearly stands in a source, for a model that did not remember it exactly."""
+"""Approximate search for a text in a source, for a model that didn't remember it exactly."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -6,21 +6,16 @@ from typing import Final
 
 from vibe_jupyter.files.truncation import cut_line, head_and_tail
 
-_AROUND: Final = 3
-"""Lines shown on each side."""
-_LINES: Final = 5_000
-"""Lines of the source that are compared, with at most `_WANTED` of the text."""
+_AROUND: Final = 3  # lines shown on each side
+_LINES: Final = 5_000  # lines of the source to compare, with at most `_WANTED` lines of the text
 _WANTED: Final = 100
-_COMPARED: Final = 300
-"""Characters of a line that are compared."""
-_ALIKE: Final = 0.5
-"""Ratio from which two lines are taken for the same one."""
-_SHOWN: Final = 3_000
-"""Characters of the answer."""
+_COMPARED: Final = 300  # characters of a line to compare
+_ALIKE: Final = 0.5  # minimum similarity of two lines taken to be the same
+_SHOWN: Final = 3_000  # characters of the answer
 
 
 def near_miss(wanted: str, source: str) -> str:
-    """The lines that look most like the text, with those around them; empty where none looks like it."""
+    """Return the most similar lines with their context, or "" if none is similar."""
     lines, parts = source.split("\n"), wanted.split("\n")
     found = _most_alike(_plain(parts[:_WANTED]), _plain(lines[:_LINES]))
     if found is None:
@@ -37,7 +32,7 @@ def _plain(lines: Sequence[str]) -> list[str]:
 
 
 def _most_alike(wanted: Sequence[str], lines: Sequence[str]) -> tuple[int, bool] | None:
-    """Where the text would begin, and whether it differs in blank space alone."""
+    """Return the index where the text would start, and whether it differs only in white space."""
     equal = [
         sum(bool(part) and part == line for part, line in zip(wanted, lines[start:], strict=False))
         for start in range(len(lines))

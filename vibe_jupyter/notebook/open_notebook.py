@@ -1,7 +1,7 @@
-"""The notebook that owns this kernel: which one it is, found again for each run.
+"""The notebook that this kernel belongs to, determined again for each run.
 
-The end of a run takes the place of its live view in the page that shows it. A notebook that was closed meanwhile, or
-whose cell was moved or brought back by undo, still holds the view, which nothing stands behind any more.
+When a run ends, its static output replaces the live view in the page that shows it. A notebook that was closed in the
+meantime, or whose cell was moved or restored by undo, still contains the view, which no longer has a kernel side.
 """
 
 import asyncio
@@ -25,28 +25,23 @@ from vibe_jupyter.notebook.file_notebook import FileNotebook
 from vibe_jupyter.notebook.live import LiveNotebook
 from vibe_jupyter.protocol import Cell, MimeBundle
 
-VS_CODE: Final = "__vsc_ipynb_file__"
-"""Variable in which VS Code tells the path."""
+VS_CODE: Final = "__vsc_ipynb_file__"  # variable in which VS Code stores the path
+# Environment variable in which Jupyter Server passes the path; outdated after a rename.
 SERVER: Final = "JPY_SESSION_NAME"
-"""Environment variable in which a Jupyter server tells the path; stale after a rename."""
 _NONE: Final = (
     "This kernel's notebook was not found: no page with the vibe-jupyter extension answers, and nothing names a file. "
     "`vibe-jupyter doctor` says what is missing. Use run_code, or read the notebook's file."
 )
 
-MAX_RUNS: Final = 8
-"""Runs whose end is known; each is bounded by what a notebook keeps of a run."""
+MAX_RUNS: Final = 8  # finished runs to remember; the size of each is limited by the static form
 
-GLANCE: Final = 0.3
-"""Seconds in which a page that never answered tells its cells to the report before a prompt."""
-GLANCE_KNOWN: Final = 1.5
-"""The same for a page that answered before."""
-GLANCE_FILE: Final = 2_000_000
-"""Bytes of a file read for the same."""
+GLANCE: Final = 0.3  # seconds for a page that never responded to list its cells for the report before a prompt
+GLANCE_KNOWN: Final = 1.5  # the same for a page that responded before
+GLANCE_FILE: Final = 2_000_000  # bytes; larger files aren't read for that report
 
 
 class OpenNotebook:
-    """The notebook of the current run. On the engine's loop, but for `begin` and `end`."""
+    """The notebook of the current run. On the engine's loop, except `begin` and `end`."""
 
     def __init__(
         self,
@@ -65,32 +60,32 @@ class OpenNotebook:
         self._notebook: Notebook | None = None
 
     def begin(self) -> None:
-        """A run begins in the cell that runs now. Main thread."""
+        """Start a run in the running cell. Main thread."""
         self._bridge.begin()
         self._notebook = None
 
     def end(self) -> None:
-        """The run is over, and with it soon its cell. Main thread."""
+        """End the run before its cell ends. Main thread."""
         self._in_place.end()
 
     @property
     def prompt_cell(self) -> str | None:
-        """Id of the cell the run is in; None where the front end sends none."""
+        """Id of the cell the run is in, or None if the front end doesn't send it."""
         return self._bridge.prompt_cell
 
     def syntax_fault(self, source: str) -> str:
-        """What is wrong with the syntax of code for this kernel; empty where nothing is, or nobody can tell."""
+        """Return the syntax error of code for this kernel, or "" if there is none or it can't be determined."""
         return syntax_fault(source, self._shell)
 
     def waits(self, cell: Cell) -> bool:
-        """Whether the user started this cell, which then runs when the run is over and not before."""
+        """Return whether the user queued this cell, which then runs after this run."""
         return self._in_place.waits(cell.id, shown_running=cell.state == "running")
 
     async def now(self) -> Notebook:
-        """The notebook, looked for once in a run; once more when a page opens it.
+        """Return the notebook, looked up once per run and again when a page opens it.
 
         Raises:
-            NotebookError: there is none; says why.
+            NotebookError: There is none; the message says why.
         """
         found = self._notebook
         if found is None or (isinstance(found, FileNotebook) and await self._bridge.panel() is not None):
@@ -98,11 +93,11 @@ class OpenNotebook:
         return found
 
     async def wait_for_edit(self) -> None:
-        """Return when the page says that cells were changed, which it does while a card waits."""
+        """Wait until the page reports that cells were changed, which it does while a card is open."""
         await self._bridge.wait_for_edit()
 
     async def glance(self) -> Listing | None:
-        """The cells, if a page tells them at once or a small file has them; else None."""
+        """List the cells if a page responds quickly or the file is small, else return None."""
         if self._bridge.may_have_page:
             with contextlib.suppress(TimeoutError, NotebookError):
                 async with asyncio.timeout(GLANCE_KNOWN if self._bridge.has_answered else GLANCE):
@@ -114,14 +109,14 @@ class OpenNotebook:
         return None
 
     def is_file(self, path: Path, shown: str) -> bool:
-        """Whether this is the file of the notebook that its page calls `shown`."""
+        """Return whether this is the file of the notebook that its page calls `shown`."""
         if path.name != PurePath(shown).name:
             return False
         named = self._notebook_path()
         if named is not None and named.name == path.name:
             return path == named
-        with contextlib.suppress(OSError):  # the working folder is gone
-            # After a rename nothing names the file; a kernel runs in the folder of its notebook.
+        with contextlib.suppress(OSError):  # the working directory was deleted
+            # After a rename nothing names the file, but a kernel runs in its notebook's directory.
             return path.parent == Path.cwd()
         return True
 
@@ -149,7 +144,7 @@ class OpenNotebook:
 
 
 def notebook_file(namespace: Mapping[str, object], environ: Mapping[str, str]) -> Path | None:
-    """The file of this kernel's notebook, where something names one that exists; else None."""
+    """Return the existing file named by VS Code or the server as this kernel's notebook, or None."""
     for named in (namespace.get(VS_CODE), environ.get(SERVER)):
         if isinstance(named, str) and named.endswith(".ipynb") and Path(named).is_file():
             return Path(named)
@@ -158,23 +153,19 @@ def notebook_file(namespace: Mapping[str, object], environ: Mapping[str, str]) -
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """One run that is over."""
-
-    cell: str
-    """Id of its prompt's cell."""
-    view: str
-    """Id of the model of its live view."""
-    number: int | None
-    """Execution count of that cell; None where it has none."""
+    cell: str  # id of the prompt's cell
+    view: str  # model id of its live view
+    number: int | None  # execution count of the cell, if any
     left: MimeBundle
-    metadata: Mapping[str, JsonValue]
-    """Of the output."""
-    more: tuple[str, ...] = ()
-    """Ids of outputs below that went with the view; all that they held is in what is left."""
+    metadata: Mapping[str, JsonValue]  # of the output
+    more: tuple[str, ...] = ()  # ids of further outputs to clear, whose content is part of `left`
 
 
 class FinishedRuns:
-    """The ends of the last runs of this kernel. Asks on the engine's loop."""
+    """Static outputs of this kernel's latest runs, for pages that missed them.
+
+    Requests are made on the engine's loop.
+    """
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
@@ -190,19 +181,19 @@ class FinishedRuns:
         cell: str | None = None,
         more: tuple[str, ...] = (),
     ) -> None:
-        """The run in a cell is over, by default in the present one. Main thread."""
+        """Record the end of the run in a cell, by default the current prompt's. Main thread."""
         cell = cell or self._bridge.prompt_cell
         if cell is not None:
             self._runs.append(FinishedRun(cell, view, number, left, metadata or {}, more))
 
     async def deliver_last(self) -> None:
-        """Make sure that the page has the end of the run that has just ended; only where the run knew a page."""
+        """Make sure that the page has the output of the run that just ended, if a page responded during it."""
         if self._runs and self._bridge.known_panel is not None:
             await self._deliver_run(self._runs[-1])
             await self._deliver_to_others(self._runs[-1])
 
     async def deliver(self) -> None:
-        """Give a page that was just loaded the ends it missed."""
+        """Send the outputs it missed to a page that was just loaded."""
         for run in tuple(self._runs):
             await self._deliver_run(run)
 
@@ -216,10 +207,10 @@ class FinishedRuns:
                     nothing: dict[str, JsonValue] = {"text/html": "", "text/plain": ""}
                     await self._bridge.request("keep", cell=run.cell, model_id=one, data=nothing)
         except NotebookError:
-            return  # no page, no such cell any more, or an extension that does not know the request
+            return  # no page, no such cell, or an extension that doesn't know the request
 
     async def _deliver_to_others(self, run: FinishedRun) -> None:
-        """Give the end of a run to further tabs, which hear no output of a cell that they did not run."""
+        """Send a run's output to other tabs, which receive no output of cells that they didn't run."""
         for address, answer in await self._bridge.ask_all("keep", cell=run.cell, model_id=run.view, number=run.number):
             if answer.get("stands"):
                 data, metadata = {**run.left}, {**run.metadata}
@@ -230,12 +221,12 @@ class FinishedRuns:
                     await self._bridge.ask_all("keep", address, cell=run.cell, model_id=one, data=nothing)
 
     async def put_view(self, view: str, marked: MimeBundle, *, cell: str) -> None:
-        """Make sure that the page shows a live view in a cell that is at rest, below what it shows.
+        """Make sure that the page shows a live view in an idle cell, below its outputs.
 
         Args:
-            view: id of its model.
-            marked: an output that the page draws it over.
-            cell: id of the cell.
+            view: Model id of the view.
+            marked: The output over which the page draws it.
+            cell: Id of the cell.
         """
         data: dict[str, JsonValue] = {**marked}
         with contextlib.suppress(NotebookError):

@@ -1,4 +1,4 @@
-"""The notebook in outline: a line for each cell, and in a long one the headings with the cells they stand over."""
+"""Outline of the notebook: a line per cell, and for long notebooks the headings with their cells."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,36 +11,31 @@ from vibe_jupyter.notebook.addresses import address
 from vibe_jupyter.notebook.cell_names import gives_prompt, is_of_other_language
 from vibe_jupyter.protocol import SKIP_TAG, Cell
 
-WHOLE_OUTLINE: Final = 60
-"""Cells up to which each one is named."""
-LISTED: Final = 8
-"""Cells or names told in one line."""
-HEADINGS: Final = 25
-"""Headings told in one line."""
-_TAGS: Final = 5
-"""Tags of a cell told in its line."""
+WHOLE_OUTLINE: Final = 60  # cells; longer notebooks are outlined by their headings
+LISTED: Final = 8  # cells or names per line
+HEADINGS: Final = 25  # headings per line
+_TAGS: Final = 5  # tags shown per cell
 _TAG_WIDTH: Final = 30  # characters of one tag
+# MIME type prefixes of visual outputs.
 _DRAWN: Final[Mapping[str, str]] = {
     "image/": "image",
     "application/vnd.vega": "chart",
     "application/vnd.plotly": "chart",
     "application/vnd.jupyter.widget-view": "widget",
 }
-"""Beginnings of MIME types of what is seen and not read."""
+# Table borders, as printed by polars and others.
 _BORDERS: Final = lazy_pattern("[\N{BOX DRAWINGS LIGHT HORIZONTAL}-\N{BOX DRAWINGS LIGHT ARC UP AND RIGHT}]+")
-"""Of tables, as polars and others print them."""
-_COMMENT: Final = lazy_pattern(r"#[^\w\n]*\w")
-"""One with words, and not a line of dashes."""
+_COMMENT: Final = lazy_pattern(r"#[^\w\n]*\w")  # a comment with text rather than a line of dashes
 _HEADING: Final = lazy_pattern(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
 
 
 def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
-    """Address, state, how it begins and what it shows.
+    """Describe a cell in one line: address, state, first line and output.
 
     Args:
-        cell: which one.
-        short: from `short_ids`.
-        width: characters of its source that are shown, and at most 60 of its result.
+        cell: The cell.
+        short: Short ids from `short_ids`.
+        width: Characters of the source to show, and of the output (at most 60).
     """
     if cell.kind == "code" and gives_prompt(cell.source):
         return f"{place_and_id(cell, short)} (a prompt)"
@@ -55,18 +50,17 @@ def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
 
 
 def place_and_id(cell: Cell, short: Mapping[str, str]) -> str:
-    """The address without the number, where that is named elsewhere."""
+    """Return the address without the execution count, for use where the count is shown elsewhere."""
     return f"#{cell.number} {short[cell.id]}"
 
 
 def telling_line(cell: Cell, width: int, result: str = "") -> str:
-    """The first line that is no comment, and a comment that stands above it behind it; of another language its
-    magic and the line below.
+    """Return the first line of code, then the comment above it; for other languages, the magic and the next line.
 
     Args:
-        cell: which one.
-        width: characters of code and comment.
-        result: stands between the two.
+        cell: The cell.
+        width: Characters of code and comment.
+        result: Text to put between the two.
     """
     lines = [line.strip() for line in cell.source.split("\n") if line.strip()]
     if cell.kind != "code":
@@ -83,7 +77,7 @@ def telling_line(cell: Cell, width: int, result: str = "") -> str:
 
 
 def heading_line(cells: Sequence[Cell], limit: int = HEADINGS) -> str:
-    """Each heading with the cells it stands over, at most so many of them."""
+    """Return up to `limit` headings, each with the cells below it."""
     headings = [
         (cell.number, found.group())
         for cell in cells
@@ -104,7 +98,7 @@ def heading_line(cells: Sequence[Cell], limit: int = HEADINGS) -> str:
 
 
 def state_lines(cells: Sequence[Cell], short: Mapping[str, str]) -> Iterator[str]:
-    """The cells that need a look, by state."""
+    """Yield the cells that need attention, by state."""
     for state in ("failed", "stale", "edited", "unknown"):
         found = [place_and_id(cell, short) for cell in cells if cell.kind == "code" and cell.state == state]
         if found:
@@ -115,7 +109,7 @@ def state_lines(cells: Sequence[Cell], short: Mapping[str, str]) -> Iterator[str
 
 
 def listed(words: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Join the first few words, with the number of others."""
     more = f" and {len(words) - LISTED} more" if len(words) > LISTED else ""
     return ", ".join(words[:LISTED]) + more
 
@@ -126,7 +120,7 @@ def _tags_text(cell: Cell) -> str:
 
 
 def _result_words(cell: Cell) -> str:
-    """What the cell shows, in a word or a line; of one that failed the error, which figures may follow."""
+    """Describe the latest output in a word or line. An error takes precedence, since figures may follow it."""
     if not cell.outputs:
         return ""
     told = next((one for one in cell.outputs if one.type == "error"), cell.outputs[-1])

@@ -1,7 +1,7 @@
-"""How the outputs of a cell differ from those of another run of it, by kind: text, numbers, tables, pictures, errors.
+"""Differences between the outputs of two runs of a cell, by kind: text, numbers, tables, images, errors.
 
-What differs between any two runs is no difference: addresses of objects, measured times, the states of a progress bar,
-ids of elements in a page, and what goes to stderr, such as warnings.
+Differences that any two runs have are ignored: object addresses, durations, progress bar states, element ids, and
+stderr, such as warnings.
 """
 
 import json
@@ -18,10 +18,8 @@ from vibe_jupyter.files.truncation import cut_line
 from vibe_jupyter.kernel.outputs import Output, join_lines, plain_text
 from vibe_jupyter.notebook.document import html_text
 
-TOLERANCE: Final = 1e-6
-"""How much two numbers that are no whole ones may differ, of the larger one."""
-_QUOTED: Final = 120
-"""Characters of a line that is quoted."""
+TOLERANCE: Final = 1e-6  # relative difference allowed between two numbers that aren't integers
+_QUOTED: Final = 120  # characters of a quoted line
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*[A-Za-z_])")
 _VARYING: Final = (
     (re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "0x…"),
@@ -35,12 +33,12 @@ _PICTURE: Final = "image/png"
 
 
 def difference(before: Sequence[Output], after: Sequence[Output], *, more_before: bool = False) -> str:
-    """What is different after another run, in one line; empty where nothing is.
+    """Describe what changed after another run in one line; "" if nothing did.
 
     Args:
-        before: outputs of the earlier run.
-        after: outputs of this run.
-        more_before: the earlier run had lines that this one left out: what it showed besides is no difference.
+        before: Outputs of the earlier run.
+        after: Outputs of this run.
+        more_before: Whether the earlier run had lines that this one omitted. Its additional output is then ignored.
     """
     was, now = list(_parts(before)), list(_parts(after))
     if more_before:
@@ -58,7 +56,7 @@ def difference(before: Sequence[Output], after: Sequence[Output], *, more_before
 
 
 def _without_more(was: Sequence["_Part"], now: Sequence["_Part"]) -> list["_Part"]:
-    """Leave out the earlier parts, and lines of text, that have no counterpart now, if all others are in order."""
+    """Drop earlier parts and lines of text without a counterpart, if all others match in order."""
     left = list(was)
     kept: list[_Part] = []
     for kind, content in now:
@@ -66,7 +64,7 @@ def _without_more(was: Sequence["_Part"], now: Sequence["_Part"]) -> list["_Part
         if place is None:
             return list(was)
         kept.append((kind, content))
-        del left[: place + (kind != "text")]  # one text may hold the lines of several
+        del left[: place + (kind != "text")]  # one text may contain the lines of several
     return kept
 
 
@@ -79,12 +77,11 @@ def _holds(part: "_Part", other: "_Part") -> bool:
     return all(any(_same_line(line, wanted) for line in lines) for wanted in other[1].split("\n"))
 
 
-_Part = tuple[str, str]
-"""Its kind, and its content as it is compared."""
+_Part = tuple[str, str]  # kind, and content in comparable form
 
 
 def _parts(outputs: Sequence[Output]) -> Iterator[_Part]:
-    """The outputs as they are compared; text that was written piece by piece is one."""
+    """Yield the outputs in comparable form, merging text that was written in pieces."""
     text = ""
     for output in outputs:
         kind = output.get("output_type")
@@ -120,7 +117,7 @@ def _data_parts(data: Mapping[str, Any]) -> Iterator[_Part]:
 
 
 def _chart(content: object) -> object:
-    """What it shows: without ids, and without what a page or a version adds."""
+    """Return a chart's content without ids and without fields added by a page or version."""
     if isinstance(content, dict):
         items = cast("Mapping[str, object]", content).items()
         return {name: _chart(value) for name, value in items if name not in ("uid", "config", "$schema", "usermeta")}
@@ -128,7 +125,7 @@ def _chart(content: object) -> object:
 
 
 def _picture(encoded: str) -> str:
-    """Equal for PNGs of equal pixels; what else they say, such as the version that drew them, does not count."""
+    """Return a key that is equal for PNGs with equal pixels. Metadata, such as the software version, is ignored."""
     try:
         raw = b64decode(encoded)
         packed = b"".join(content for name, content in _chunks(raw) if name == b"IDAT")
@@ -147,7 +144,7 @@ def _chunks(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _text(text: str) -> str:
-    """What a reader sees of it at the end, without what any two runs write differently."""
+    """Return the text as finally displayed, without parts that differ between any two runs."""
     lines = plain_text(text).replace("\r\n", "\n").split("\n")
     shown = "\n".join(line.rstrip("\r").rpartition("\r")[2].rstrip() for line in lines).strip("\n")
     for pattern, instead in _VARYING:
@@ -169,7 +166,7 @@ def _part_difference(kind: str, before: str, after: str) -> str:
 
 
 def _same_line(was: str, now: str) -> bool:
-    """Equal words, and numbers that are equal but for rounding; how wide the columns are does not count."""
+    """Return whether words are equal and numbers are equal up to rounding. Column widths are ignored."""
     if was.split() == now.split():
         return True
     before, after = list(_NUMBER.finditer(was)), list(_NUMBER.finditer(now))
@@ -179,7 +176,7 @@ def _same_line(was: str, now: str) -> bool:
 
 
 def _between(line: str, numbers: Sequence["re.Match[str]"]) -> list[list[str]]:
-    """The words around the numbers."""
+    """Return the words between the numbers."""
     borders = [0, *(place for one in numbers for place in one.span()), len(line)]
     return [line[start:end].split() for start, end in list(pairwise(borders))[::2]]
 

@@ -1,4 +1,4 @@
-"""What a model knows of the cells: which it was shown under which number, and which it has read whole."""
+"""The model's knowledge of the cells: what it was shown under which number, and what it has read in full."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,47 +8,42 @@ from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.notebook.addresses import LAST, address, cells_text, number_of, short_ids
 from vibe_jupyter.protocol import Cell
 
-_SHOWN: Final = 7_000
-"""Characters of a source in a refusal."""
-_NAMED: Final = 40
-"""Cells named in a refusal."""
+_SHOWN: Final = 7_000  # characters of a source in a refusal
+_NAMED: Final = 40  # cells named in a refusal
 
 
 class ReadVersions:
-    """One for a conversation."""
+    """Cells shown to and read by the model in one conversation."""
 
     def __init__(self) -> None:
-        self._read: dict[str, Cell] = {}
-        """Id to the cell as it was read whole."""
-        self._shown: dict[str, Cell] = {}
-        """Id, place or number, as in an address, to the cell as it was last shown under it."""
+        self._read: dict[str, Cell] = {}  # cell as it was read in full, by id
+        self._shown: dict[str, Cell] = {}  # cell as last shown, by id, position or execution count in address form
 
     def show(self, cells: Iterable[Cell]) -> None:
-        """The model was shown these addresses."""
+        """Record that the model was shown these cells' addresses."""
         for cell in cells:
             self._shown[cell.id] = self._shown[f"#{cell.number}"] = cell
             if cell.execution_count is not None:
                 self._shown[f"[{cell.execution_count}]"] = cell
 
     def read(self, cell: Cell) -> None:
-        """The model got all it needs to change this cell."""
+        """Record that the model has seen all it needs to change this cell."""
         self._read[cell.id] = cell
         self.show([cell])
 
     def get(self, cell_id: str) -> Cell | None:
-        """The cell as last read whole; None if it never was."""
+        """Return the cell as last read in full, or None."""
         return self._read.get(cell_id)
 
     def was_shown_as(self, reference: str) -> Cell | None:
-        """The cell as it was shown under this place or number; None where none was."""
+        """Return the cell last shown under this position or number, or None."""
         return self._shown.get(number_of(reference))
 
     def shown(self) -> tuple[Cell, ...]:
-        """Each cell as it was last shown."""
+        """Return each cell as last shown."""
         return tuple({cell.id: cell for cell in self._shown.values()}.values())
 
     def forget(self, cell_id: str | None = None) -> None:
-        """One cell, or all."""
         if cell_id is None:
             self._read.clear()
             self._shown.clear()
@@ -57,15 +52,16 @@ class ReadVersions:
             self._shown = {key: cell for key, cell in self._shown.items() if cell.id != cell_id}
 
     def is_current(self, cell: Cell) -> bool:
-        """Whether the model has read the cell as it is now."""
+        """Return whether the model has read the cell's current source."""
         known = self._read.get(cell.id)
         return known is not None and known.source == cell.source
 
     def must_be_current(self, cell: Cell, cells: Sequence[Cell], *, written: bool = True) -> None:
-        """Let through what the model knows as it is now.
+        """Check that the model knows the cell's current source.
 
         Raises:
-            NothingDone: it was changed since, or (for a write) never read; with the present source, which is then read.
+            NothingDone: The cell changed since it was read, or (for a write) was never read. The message contains its
+                current source, which then counts as read.
         """
         known = self._read.get(cell.id)
         if known is None and not written:
@@ -74,13 +70,14 @@ class ReadVersions:
             raise self.changed(cell, cells, never_read=known is None)
 
     def must_be_shown(self, reference: str, found: Sequence[Cell], cells: Sequence[Cell]) -> None:
-        """Let through cells that a place or a number still means, as they were shown under it.
+        """Check that a position or number still refers to the cells that were shown under it.
 
-        Of a range the ends must be what was shown there, and between them cells that were shown: in which order they
-        stand there may have changed.
+        The ends of a range must be the cells shown there, and the cells in between must have been shown; their order
+        may have changed.
 
         Raises:
-            NothingDone: it means others now, or others than the model knows; with what is there now.
+            NothingDone: It refers to other cells, now or compared with what the model knows. The message lists the
+                current ones.
         """
         key = number_of(reference)
         is_single = bool(key) and key != LAST and len(found) == 1
@@ -102,7 +99,10 @@ class ReadVersions:
         )
 
     def changed(self, cell: Cell, cells: Sequence[Cell], *, never_read: bool = False) -> NothingDone:
-        """The report to the model where the cell is not as it thinks; where all of it is shown, it is read by that."""
+        """Return the error for a cell that differs from what the model knows.
+
+        If shown in full, it then counts as read.
+        """
         self._read_if_whole(cell)
         why = "was not read yet" if never_read else "was changed since you read it"
         return NothingDone(

@@ -1,4 +1,4 @@
-"""What each run of code in the kernel read, and what it left: the runs gone through in their order."""
+"""Replay of the kernel's executions in order: what each run of code read and left."""
 
 import math
 import threading
@@ -9,80 +9,68 @@ from typing import Final, NamedTuple
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import BUILTINS, Act, FunctionNames, NameStep
 
-_DEEP: Final = 20
-"""Functions that use functions, followed so far."""
+_DEEP: Final = 20  # depth to which functions calling functions are followed
 
 
 class Mark(NamedTuple):
-    """How a variable looked when a run was over."""
+    """State of a variable at the end of a run."""
 
     identity: int
+    # Equal while the value looks the same, even for another object; None if that can't be determined.
     content: object = None
-    """Equal while it looks the same, also for another object; None where nobody can see that."""
-    exact: bool = False
-    """Whether equal contents are equal values."""
+    exact: bool = False  # True if equal contents imply equal values
 
 
 class Execution(NamedTuple):
-    """One run of code in the kernel."""
+    """A run of code in the kernel."""
 
-    source: str
-    """Empty where only what it left is known."""
-    number: int | None = None
-    """Execution count; None for code that has none."""
-    cell: str | None = None
-    """Id of its cell, where the front end said so."""
+    source: str  # "" if only its effects are known
+    number: int | None = None  # execution count, if any
+    cell: str | None = None  # id of its cell, if the front end sent it
     ok: bool = True
+    # Marks at the end of the run, at least for names in the code; None if they weren't recorded.
     marks: Mapping[str, Mark] | None = None
-    """Name to how it looked at the end, at least for the names that the code mentions; None where nobody looked."""
-    traced: frozenset[str] = frozenset()
-    """Names of earlier cells that a tracer saw it read, whatever its code says."""
+    traced: frozenset[str] = frozenset()  # names of earlier cells that a tracer saw it read, regardless of its code
 
 
 class Version:
-    """A variable between two changes of it."""
+    """The state of a variable between two changes."""
 
     def __init__(
         self, run: int, source: str = "", key: str = "", *, mark: Mark | None = None, is_guess: bool = False
     ) -> None:
-        self.run = run
-        """Place of the execution that made it."""
+        self.run = run  # index of the execution that made it
         self.source = source
         self.key = key
         self.mark = mark
-        self.is_guess = is_guess
-        """Whether the execution may have bound the name, and nobody knows."""
+        self.is_guess = is_guess  # True if the execution may have bound the name, which can't be determined
 
 
 class _Binding:
     def __init__(self, version: Version, later: FunctionNames | None = None, uses: tuple[str, ...] = ()) -> None:
         self.version = version
         self.later = later
-        self.uses = uses
-        """Names that are read where this one is."""
+        self.uses = uses  # names that are read wherever this one is
 
 
 class Trace:
-    """What one execution read, and what it left."""
+    """Reads and effects of one execution."""
 
     def __init__(self) -> None:
         self.reads: dict[str, Version | None] = {}
         self.left: dict[str, Version | None] = {}
-        self.guess: Version | None = None
-        """Stands for names that it may have bound."""
+        self.guess: Version | None = None  # stands for any name that it may have bound
 
 
 class Replay:
-    """The executions in the order in which they happened. One thread adds, any may read and ask."""
+    """All executions in order. One thread adds; any thread may read."""
 
     def __init__(self, executions: Iterable[Execution] = ()) -> None:
         self._executions = list(executions)
-        self._traces: list[Trace] = []
-        """Of the executions that were read."""
+        self._traces: list[Trace] = []  # of the executions processed so far
         self._reading = threading.Lock()
         self._env: dict[str, _Binding] = {}
-        self._same: dict[str, set[str]] = {}
-        """Name to all names of the same object, itself included."""
+        self._same: dict[str, set[str]] = {}  # all names bound to the same object, including the key
         self._guess: Version | None = None
         self._before: dict[tuple[str | None, str], Trace] = {}
 
@@ -90,15 +78,15 @@ class Replay:
         return len(self._executions)
 
     def executions(self) -> list[Execution]:
-        """All so far, in their order."""
+        """Return all executions so far, in order."""
         return list(self._executions)
 
     def add(self, execution: Execution) -> None:
-        """The newest. Its code is read when somebody asks, if not before."""
+        """Append an execution. Its code is analyzed on demand."""
         self._executions.append(execution)
 
     def read(self, seconds: float = math.inf) -> bool:
-        """Read the executions that were not read yet, for at most about so long; whether none is left."""
+        """Process pending executions for about `seconds` at most, and return whether all are done."""
         end = time.perf_counter() + seconds
         with self._reading:
             while len(self._traces) < len(self._executions):
@@ -109,7 +97,7 @@ class Replay:
         return True
 
     def traces(self) -> Sequence[Trace]:
-        """Of each execution."""
+        """Return the trace of each execution, processing pending ones first."""
         self.read()
         return self._traces
 
@@ -134,7 +122,7 @@ class Replay:
         return trace
 
     def _look(self, place: int, one: Execution, marks: Mapping[str, Mark], before: "_Before", trace: Trace) -> None:
-        """Join what the code says with how the variables look."""
+        """Reconcile what the code implies with the recorded marks."""
         for name, mark in marks.items():
             binding = self._env.get(name)
             if binding is None:
@@ -144,7 +132,7 @@ class Replay:
                 continue
             old = before.get(name)
             known = old.mark if old is not None else None
-            if old is not None and binding.version is old:  # the code does not say that it touches the name
+            if old is not None and binding.version is old:  # the code has no step that touches the name
                 if known is None:
                     old.mark = mark
                 elif known != mark:
@@ -160,7 +148,10 @@ class Replay:
                 binding.version = trace.left[name] = old
 
     def _as_before(self, one: Execution, before: "_Before", trace: Trace) -> None:
-        """A run again that changed nothing has read what it read before, and not what it left itself."""
+        """Restore the reads of an identical earlier run for names that this run left unchanged.
+
+        Otherwise a run that is repeated would seem to depend on its own results.
+        """
         key = (one.cell, one.source)
         earlier = self._before.get(key)
         if earlier is not None:
@@ -172,21 +163,21 @@ class Replay:
 
 
 class _Before:
-    """Variables as they are, and as they were before the execution that is looked at."""
+    """Variables now, and before the current execution."""
 
     def __init__(self, env: dict[str, _Binding]) -> None:
         self.env = env
         self._was: dict[str, Version | None] = {}
 
     def get(self, name: str) -> Version | None:
-        """The version before the execution."""
+        """Return the version before the execution."""
         if name in self._was:
             return self._was[name]
         found = self.env.get(name)
         return found.version if found is not None else None
 
     def set(self, name: str, binding: _Binding | None) -> None:
-        """Bind it, or with None unbind it."""
+        """Bind the name, or unbind it if `binding` is None."""
         self._was.setdefault(name, self.get(name))
         if binding is None:
             self.env.pop(name, None)
@@ -195,7 +186,7 @@ class _Before:
 
 
 class _Run:
-    """One execution: takes its steps, in their order."""
+    """An execution in progress. Applies its steps in order."""
 
     def __init__(
         self,
@@ -244,7 +235,7 @@ class _Run:
             binding.version.key = ""
 
     def guess(self) -> None:
-        """Anything may be bound by now."""
+        """Record that the execution may have bound any name."""
         self._trace.guess = self._guess = Version(self._place, self._source, is_guess=True)
 
     def _read(self, name: str, depth: int = 0) -> None:
@@ -298,7 +289,7 @@ class _Run:
     def _change(self, name: str) -> None:
         found = self._env.get(name)
         if found is not None and found.version.key.startswith("module "):
-            return  # settings of a library, not data
+            return  # settings of a library rather than data
         for one in self._same.get(name, {name}):
             old = self._env.get(one)
             version = Version(self._place, self._source)
@@ -321,7 +312,7 @@ class _Run:
             self._change(changed)
 
     def _changed_by(self, function: str) -> list[str]:
-        """What a call of a function changes, and what the functions it uses change."""
+        """Return what calling a function changes, including the functions it uses."""
         waiting, seen, changed = [function], set[str](), list[str]()
         while waiting and len(seen) < _DEEP:
             binding = self._env.get(name := waiting.pop())

@@ -1,7 +1,7 @@
-"""Lines of cells that match a regular expression, found in a process of its own.
+"""Regular expression search in cells, in a subprocess.
 
-A pattern of a model's can take for ever, in the search and already when it is compiled, and holds the interpreter all
-that time: it can only be killed.
+A model's pattern may take forever, to match or even to compile, without releasing the GIL, so only killing the process
+can stop it.
 """
 
 import asyncio
@@ -14,12 +14,9 @@ from typing import Final
 
 from vibe_jupyter.errors import ToolError
 
-SECONDS: Final = 5.0
-"""Given to one search."""
-_PLAIN: Final = re.compile(r"[\w \t,;:=<>@#%&'\"/~`!-]*")
-"""Patterns that mean themselves."""
-_ESCAPE: Final = re.compile(r"\\.|\(\?P<")
-"""Capitals here are no letters that somebody wrote."""
+SECONDS: Final = 5.0  # time limit of one search
+_PLAIN: Final = re.compile(r"[\w \t,;:=<>@#%&'\"/~`!-]*")  # patterns without special characters
+_ESCAPE: Final = re.compile(r"\\.|\(\?P<")  # syntax whose capital letters don't make the pattern case-sensitive
 _WRONG: Final = "wrong"
 _WORKER: Final = """
 import json, re, sys
@@ -34,10 +31,10 @@ else:
 
 
 async def matching_lines(pattern: str, sources: Sequence[str]) -> list[list[int]]:
-    """For each source the lines that match, counted from 0; a pattern in lower case matches any case.
+    """Return the matching lines of each source, counted from 0. A pattern without capitals ignores case.
 
     Raises:
-        ToolError: the pattern is none, or takes too long.
+        ToolError: The pattern is invalid or takes too long.
     """
     ignores_case = not any(letter.isupper() for letter in _ESCAPE.sub("", pattern))
     if _PLAIN.fullmatch(pattern):
@@ -54,6 +51,7 @@ async def matching_lines(pattern: str, sources: Sequence[str]) -> list[list[int]
 async def _run_worker(given: bytes) -> bytes:
     if not sys.executable:
         raise ToolError("No regular expression can be searched for here; use a plain text.")
+    # Isolated mode: ignores the user's environment, and starts faster without `site`.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", "-X", "utf8", "-c", _WORKER), stdin=PIPE, stdout=PIPE, stderr=DEVNULL
     )
@@ -65,6 +63,7 @@ async def _run_worker(given: bytes) -> bytes:
     finally:
         if process.returncode is None:
             process.kill()
+            # Shielded, so that a cancellation doesn't leave a zombie process.
             await asyncio.shield(process.wait())
     if process.returncode:
         raise ToolError("The search failed; simplify the pattern.")

@@ -1,7 +1,7 @@
-"""Which cells still show what the cells above them give: by what each read, and which run bound or changed that.
+"""Cell staleness: whether a cell's outputs still follow from the cells above, based on what each run read and bound.
 
-The executions of the kernel are gone through twice: in the order in which they happened, for what each read; and in the
-order of the notebook, for what each would read if all were run again. A cell is stale where the two differ.
+The kernel's executions are replayed twice: in execution order, for what each read, and in notebook order, for what each
+would read if all were run again. A cell is stale if the two differ.
 """
 
 from collections import Counter
@@ -13,34 +13,32 @@ from vibe_jupyter.notebook.name_steps import BUILTINS, Act, NameStep
 from vibe_jupyter.notebook.replay import Execution, Replay, Version
 from vibe_jupyter.protocol import Cell, CellState
 
-_REASONS: Final = 3
-"""Names told of one cell."""
+_REASONS: Final = 3  # reasons given for one cell
 _OTHER_KERNEL: Final = "it ran before this kernel was started"
 
 
 class CellStatus(NamedTuple):
-    """How a cell stands to the cells above it."""
+    """Status of a cell relative to the cells above it."""
 
     state: CellState
-    why: str = ""
-    """What it waits for, or why nobody can tell; empty where there is nothing to say."""
+    why: str = ""  # what it depends on, or why the state is unknown; "" if there is nothing to say
+    # Names it depends on, each with the id of the cell that changed it, or None if that cell is gone.
     waits: tuple[tuple[str, str | None], ...] = ()
-    """Each name it waits for, with the id of the cell that changed it; None where that cell is gone."""
 
 
 def cell_standings(cells: Sequence[Cell], replay: Replay) -> dict[str, CellStatus]:
-    """Cell id to how it stands, for cells of code.
+    """Return the status of each code cell by id.
 
     Args:
-        cells: all of the notebook, in its order.
-        replay: of all executions of the kernel so far.
+        cells: All cells, in notebook order.
+        replay: All executions of the kernel so far.
     """
     executions = replay.executions()
     return _Judgement(cells, executions, replay, _last_runs(cells, executions)).standings()
 
 
 def with_standings(cells: Iterable[Cell], standings: Mapping[str, CellStatus]) -> tuple[Cell, ...]:
-    """The cells, each as it stands."""
+    """Return the cells with their status set."""
     return tuple(
         cell.model_copy(update={"state": found.state, "why": found.why}) if (found := standings.get(cell.id)) else cell
         for cell in cells
@@ -48,7 +46,10 @@ def with_standings(cells: Iterable[Cell], standings: Mapping[str, CellStatus]) -
 
 
 def dependents(cells: Sequence[Cell], changed: Iterable[str]) -> list[str]:
-    """Ids of the cells below that read what these cells bind or change, by their present sources; in notebook order."""
+    """Return the ids of later cells that read what these cells bind or change, in notebook order.
+
+    Compares the current sources, whether or not they have run.
+    """
     wanted, touched = set(changed), set[str]()
     found: list[str] = []
     for cell in cells:
@@ -84,7 +85,7 @@ def _exposed_reads(steps: Iterable[NameStep]) -> set[str]:
 
 
 def _last_runs(cells: Sequence[Cell], executions: Sequence[Execution]) -> dict[str, int]:
-    """Cell id to the place of its last execution, where this kernel ran it."""
+    """Return the index of each cell's latest execution in this kernel."""
     ids = {cell.id for cell in cells}
     by_cell: dict[str, int] = {}
     by_number: dict[int, int] = {}
@@ -105,7 +106,7 @@ def _last_runs(cells: Sequence[Cell], executions: Sequence[Execution]) -> dict[s
 
 
 class _Judgement:
-    """The cells in the order of the notebook."""
+    """Staleness computation over the cells in notebook order."""
 
     def __init__(
         self, cells: Sequence[Cell], executions: Sequence[Execution], replay: Replay, last: Mapping[str, int]
@@ -118,8 +119,7 @@ class _Judgement:
         self._by_id = {cell.id: cell for cell in cells}
         self._expected: dict[str, Version | None] = {}
         self._guess: Version | None = None
-        self._waiting: dict[str, str] = {}
-        """Name to the cell that will bind or change it when it runs again."""
+        self._waiting: dict[str, str] = {}  # the cell that will bind or change a name when it runs again
 
     def standings(self) -> dict[str, CellStatus]:
         found: dict[str, CellStatus] = {}
@@ -178,7 +178,7 @@ class _Judgement:
     def _difference(
         self, cell: Cell, place: int, name: str, expected: Version | None, read: Version | None
     ) -> tuple[str, str | None]:
-        """Why a cell read another version than it would read now, and the cell that made the newer one."""
+        """Explain why a cell read another version than it would now, and return the cell that made the newer one."""
         if expected is not None and expected.run > place:
             by = self._cell_of.get(expected.run)
             return f"{name} changed by {self._run_name(expected.run)}", by
@@ -192,7 +192,7 @@ class _Judgement:
         return f"{name} from {self._run_name(read.run)}, run before it out of order", by
 
     def _pass(self, cell: Cell, status: CellStatus) -> None:
-        """What the cell leaves for those below it."""
+        """Record what the cell leaves for those below it."""
         place = self._last.get(cell.id)
         if place is None:
             return
@@ -222,7 +222,7 @@ class _Judgement:
 
 
 def _is_same(one: Version | None, other: Version | None) -> bool:
-    """Whether two versions are surely equal."""
+    """Return whether two versions are certainly equal."""
     if one is None or other is None:
         return False
     if one.key and one.key == other.key:

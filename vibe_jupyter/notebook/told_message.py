@@ -1,7 +1,7 @@
-"""The message of an error without any value of the user's data.
+"""Error messages without values of the user's data.
 
-The words in it that stand in the code, which the model has or wrote, stay, and plain words of Python's own messages.
-Each other word, each other number, and what stands in quotes otherwise, is left out.
+Words that occur in the code, which the model has or wrote, are kept, and so are common words of Python's own messages.
+All other words, numbers and quoted texts are removed.
 """
 
 import re
@@ -10,8 +10,7 @@ from typing import Final
 
 from vibe_jupyter.notebook.known_names import is_loaded_class
 
-_LONGEST: Final = 200
-"""Characters of an error's message that are looked at."""
+_LONGEST: Final = 200  # characters of a message to process
 _WORD: Final = re.compile(r"\w+")
 _PIECES: Final = re.compile(r"""(?P<quoted>'[^']*'|"[^"]*"|`[^`]*`)|(?P<word>\w+)|(?P<rest>[^\w'"`]+|.)""", re.DOTALL)
 _LIBRARY_ERRORS_TEXT: Final = """
@@ -29,8 +28,8 @@ SettingWithCopyError SettingWithCopyWarning ShapeError StructFieldNotFoundError 
 UndefinedMetricWarning UndefinedVariableError UnsortedIndexError UnsupportedFunctionCall ValidationError
 XGBoostError
 """
+# Library errors that may not be imported here: they occur in cells' saved outputs.
 _LIBRARY_ERRORS: Final = frozenset(_LIBRARY_ERRORS_TEXT.split())
-"""Errors of libraries that need not be imported here: a cell's saved output names them."""
 _UNNAMED: Final = "an error"
 _LEFT_OUT: Final = "…"
 _PLAIN_WORDS: Final = """
@@ -46,22 +45,22 @@ _PLAIN: Final = frozenset(_PLAIN_WORDS.split())
 
 
 def told_class(name: str, words: Collection[str] = ()) -> str:
-    """Return the class of an error if it stands in the code or a library has it; code may call a class as it likes.
+    """Return an error's class if the code or a library has it. Code may name its classes arbitrarily.
 
     Args:
-        name: of the class.
-        words: of the code.
+        name: Name of the class.
+        words: Words of the code.
     """
     is_known = name in words or name in _LIBRARY_ERRORS or is_loaded_class(name, BaseException)
     return name if is_known else _UNNAMED
 
 
 def told_message(message: str, words: Collection[str]) -> str:
-    """An error's message, as far as its words are known without the data.
+    """Return an error's message with unknown words removed.
 
     Args:
-        message: as raised.
-        words: of the code.
+        message: The message as raised.
+        words: Words of the code.
     """
     first = message.strip().partition("\n")[0][:_LONGEST]
     told: list[str] = []
@@ -78,5 +77,5 @@ def told_message(message: str, words: Collection[str]) -> str:
 
 
 def _is_plain_quote(text: str, words: Collection[str]) -> bool:
-    """Words alone: signs may be a value too."""
+    """Return whether a quoted text has only known words and punctuation. Other symbols could be a value."""
     return all(word in words for word in _WORD.findall(text)) and not set(_WORD.sub("", text)) - set(" .,'\"`_-")

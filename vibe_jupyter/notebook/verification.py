@@ -1,6 +1,6 @@
-"""What a run of the whole notebook in a fresh kernel shows of each cell, and the process in which it happens.
+"""Verdicts on cells after running the whole notebook in a fresh kernel, in a subprocess.
 
-The process writes a line of JSON for each cell; the live kernel is neither asked nor changed.
+The subprocess writes a line of JSON per cell. The live kernel isn't involved.
 """
 
 import asyncio
@@ -26,35 +26,31 @@ from vibe_jupyter.protocol import Cell
 from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, run_command
 
-LONGEST: Final = 3_600.0
-"""Seconds that all cells together may take."""
-_KEPT_OUTPUT: Final = 4_000_000
-"""Bytes of what the process says."""
+LONGEST: Final = 3_600.0  # seconds for all cells together
+_KEPT_OUTPUT: Final = 4_000_000  # bytes of the subprocess's output
 _PROGRAM: Final = "import sys; from vibe_jupyter.cli import main; sys.exit(main())"
 _OWN_ENVIRONMENT: Final = Path("/proc/self/environ")
 _MISSING: Final = re.compile(r"^NameError: name '(\w+)' is not defined")
 _DATA: Final[tuple[tuple[str, Any], ...]] = (("data", {}), ("metadata", {}))
+# Required nbformat fields of each kind of output, with defaults for pages that don't send them.
 _FIELDS: Final[Mapping[str, tuple[tuple[str, Any], ...]]] = {
     "stream": (("name", "stdout"), ("text", "")),
     "error": (("ename", ""), ("evalue", ""), ("traceback", [])),
     "execute_result": (*_DATA, ("execution_count", None)),
 }
-"""What nbformat wants of each kind of output, and what stands there where a page does not tell it."""
 
 CellVerdictKind = Literal["same", "differs", "error", "not compared", "prompt", "skipped"]
 
 
 class CellVerdict(Value):
-    """What came of one cell in a fresh kernel."""
+    """Verdict on one cell in a fresh kernel."""
 
     cell: str
-    number: int
-    """Its place among all cells, from 1."""
+    number: int  # position among all cells, from 1
+    # ``not compared``: it ran, but had not run before. ``prompt`` (a prompt to the agent) and ``skipped`` (by its tag)
+    # weren't run.
     kind: CellVerdictKind
-    """``not compared``: it ran, and had not run before. ``prompt``: it asks the agent, and was not run.
-    ``skipped``: its tag says so, and it was not run."""
-    words: str = ""
-    """What differs, or how it failed."""
+    words: str = ""  # the difference or the error
 
 
 class VerifiedCells(NamedTuple):
@@ -62,25 +58,22 @@ class VerifiedCells(NamedTuple):
 
     time: datetime
     verdicts: Sequence[CellVerdict]
-    hashes: Mapping[str, str]
-    """Of the cells that it was about, by their ids."""
+    hashes: Mapping[str, str]  # source hashes of its cells, by id
 
 
 VerdictHeard = Callable[[CellVerdict], None]
 
 
 def unheard_verdict(_verdict: CellVerdict) -> None:
-    """Where nobody looks."""
+    """Ignore the verdict."""
 
 
 class ShownCell(NamedTuple):
-    """A cell with what it shows now."""
-
     cell: Cell
     outputs: Sequence[Output]
 
     def as_json(self) -> dict[str, Any]:
-        """As a notebook file has it."""
+        """Serialize to a cell of a notebook file."""
         cell = self.cell
         tags = dict.fromkeys([*cell.tags, *([MAY_RAISE] if cell.may_raise else [])])
         metadata = {"tags": [*tags]} if tags else {}
@@ -100,14 +93,14 @@ async def verify_in_process(
     """Run cells from the top in a fresh kernel of this Python, up to the first error.
 
     Args:
-        cells: in their order.
-        folder: where they run.
-        seconds: that one cell may take; None for no limit of its own.
-        heard: told of each cell when it has run.
+        cells: The cells, in order.
+        folder: Working directory.
+        seconds: Time limit per cell; None for none.
+        heard: Called after each cell.
 
     Raises:
-        ToolError: they could not be run.
-        asyncio.CancelledError: interrupted; the fresh kernel was ended.
+        ToolError: The cells couldn't be run.
+        asyncio.CancelledError: Interrupted; the fresh kernel was ended.
     """
     verdicts: list[CellVerdict] = []
     rest = ""
@@ -131,6 +124,7 @@ async def verify_in_process(
         await asyncio.to_thread(path.write_text, json.dumps(notebook), encoding="utf-8")
         arguments = [str(path), "--json", "--this-python", "--folder", str(folder)]
         arguments += ["--timeout", str(seconds)] if seconds is not None else []
+        # -P keeps the working directory off sys.path, so that user files can't shadow modules.
         argv = (sys.executable, "-P", "-c", _PROGRAM, "verify", *arguments)
         done = await run_command(
             ShellCommand(argv, folder, python_environment(_environment(), str(folder)), LONGEST, _KEPT_OUTPUT), take
@@ -141,12 +135,12 @@ async def verify_in_process(
 
 
 def missing_name(error: str, cells: Sequence[tuple[int, str]], number: int) -> str:
-    """Why a name is missing in a fresh kernel, in words; empty where it is another error.
+    """Explain why a name is missing in a fresh kernel, or return "" for other errors.
 
     Args:
-        error: as the fresh kernel said it.
-        cells: numbers and sources of the code cells.
-        number: of the cell that failed.
+        error: The error message of the fresh kernel.
+        cells: Numbers and sources of the code cells.
+        number: Number of the cell that failed.
     """
     found = _MISSING.match(error)
     if found is None:
@@ -163,7 +157,7 @@ def _binds(source: str, name: str) -> bool:
 
 
 def _output_json(output: Output) -> dict[str, Any]:
-    """With what nbformat wants of each kind, and nothing else."""
+    """Return exactly the fields that nbformat requires for the kind of output."""
     wanted = _FIELDS.get(str(output["output_type"]), _DATA)
     return {name: output.get(name, empty) for name, empty in (("output_type", ""), *wanted)}
 
@@ -184,7 +178,7 @@ def _must_have_run(done: FinishedCommand, verdicts: Sequence[CellVerdict]) -> No
 
 
 def _environment() -> Mapping[str, str]:
-    """What this process began with, where the system tells it: cells may have changed it since."""
+    """Return this process's initial environment if the system provides it, since cells may have changed it."""
     try:
         pairs = _OWN_ENVIRONMENT.read_bytes().decode("utf-8", "surrogateescape").split("\0")
     except OSError:

@@ -1,1 +1,1 @@
-"""The tools for cells and code of the notebook."""
+"""Tools for cells and code of the notebook."""

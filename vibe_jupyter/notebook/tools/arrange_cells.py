@@ -22,14 +22,12 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
-_FIRST_LINE = 80
-"""Characters of a cell's first line shown on the card."""
-_NAMED = 100
-"""Cells named in a result."""
+_FIRST_LINE = 80  # characters of a cell's first line on the card
+_NAMED = 100  # cells named in a result
 
 
 class MoveCellsArgs(BaseModel):
-    """Which cells, and where."""
+    """Arguments of `move_cells`: the cells, and where to move them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -78,7 +76,7 @@ class MoveCellsTool:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)
 
     async def precheck(self, args: MoveCellsArgs) -> None:
-        """Before the user is asked: the cells and the place are there, and a page moves them."""
+        """Check, before asking the user, that the cells and the position exist and that a page can move them."""
         await self._access.reads.must_be_changeable()
         await self._cells_and_place(args)
 
@@ -115,7 +113,7 @@ class MoveCellsTool:
 
 
 class DeleteCellsArgs(BaseModel):
-    """Which cells."""
+    """Arguments of `delete_cells`: the cells."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -123,7 +121,7 @@ class DeleteCellsArgs(BaseModel):
 
 
 class DeleteCellsTool:
-    """Deletes cells as the agent read them, in one step that the user can undo."""
+    """Deletes cells that are still as the agent read them, in one step that the user can undo."""
 
     name = "delete_cells"
     description = "Delete cells you have read."
@@ -155,7 +153,7 @@ class DeleteCellsTool:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)
 
     async def precheck(self, args: DeleteCellsArgs) -> None:
-        """Before the user is asked: the cells are as the agent read them, and a page deletes them."""
+        """Check, before asking the user, that the cells are as the agent read them and that a page can delete them."""
         await self._access.reads.must_be_changeable()
         await _chosen_cells(self._access, args.cells, written=True)
 
@@ -171,7 +169,7 @@ class DeleteCellsTool:
 
 
 async def _chosen_cells(access: CellAccess, references: Sequence[str], *, written: bool) -> list[Cell]:
-    """The cells, each once, that may be changed and that nobody started."""
+    """Return the cells, without duplicates, checking that they may be changed and aren't queued."""
     chosen: dict[str, Cell] = {}
     for selected in await access.reads.select(references):
         await access.let_through(selected, needed="whole" if written else "nothing")

@@ -1,4 +1,4 @@
-"""The tool `run_cells` where the notebook has a page: cells may also wait for the end of the run."""
+"""The tool `run_cells` for notebooks with a page, where cells can also be queued to run after the current run."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, Protocol
@@ -19,23 +19,22 @@ QUEUED: Final = (
 _BY_CLICK: Final = "When they are done, the user is asked whether you go on."
 _BY_ITSELF: Final = "When they are done, you go on by yourself."
 
-GoingOn = Literal["click", "continue"]
-"""How the agent goes on behind cells in the background: when the user says so, or by itself."""
+GoingOn = Literal["click", "continue"]  # how the agent continues after background cells: on a click, or automatically
 
 
 class QueueCells(Protocol):
-    """Has cells run behind all that waits."""
+    """Queues cells to run after everything that is already queued."""
 
     async def __call__(self, cells: Sequence[Cell], *, by_itself: bool, redact: Callable[[str], str]) -> None:
         """
         Raises:
-            ToolError: they are not queued, or not all of them.
+            ToolError: Some or all of the cells couldn't be queued.
         """
         ...
 
 
 class BackgroundRunCellsArgs(RunCellsArgs):
-    """As in a run, or behind it."""
+    """Arguments of `run_cells` with the option to run in the background."""
 
     background: GoingOn | None = Field(
         default=None,
@@ -44,7 +43,7 @@ class BackgroundRunCellsArgs(RunCellsArgs):
 
 
 class BackgroundRunCellsTool(RunCellsTool):
-    """Runs cells as the user's Shift-Enter would, now or when the run is over."""
+    """Runs cells as the user's Shift-Enter would, now or after the run."""
 
     arguments = BackgroundRunCellsArgs
 
@@ -55,7 +54,7 @@ class BackgroundRunCellsTool(RunCellsTool):
         self._queue = queue
 
     def can_foresee(self, args: RunCellsArgs) -> bool:
-        """What waits for the end of the run finds another state."""
+        """Return False for background cells, which will run in a different state."""
         return super().can_foresee(args) and _going_on(args) is None
 
     def headline(self, args: RunCellsArgs) -> Headline:
@@ -70,7 +69,7 @@ class BackgroundRunCellsTool(RunCellsTool):
         return head.model_copy(update={"verb": "Queued", "doing": "Queueing", "note": note})
 
     async def precheck(self, args: RunCellsArgs) -> None:
-        """Before the user is asked: as for other cells, and a page queues them."""
+        """Check cells as usual, and that a page can queue them, before asking the user."""
         await super().precheck(args)
         if _going_on(args) is not None:
             _must_be_queueable(args)

@@ -1,4 +1,4 @@
-"""Cells and outputs in words: for the user by number, for the model by address."""
+"""Cells and outputs as text: by number for the user, by address for the model."""
 
 import difflib
 import re
@@ -19,58 +19,53 @@ from vibe_jupyter.safe_imports import without_working_folder
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-MAX_IMAGES: Final = 4
-"""Images of one result that a model with eyes gets."""
+MAX_IMAGES: Final = 4  # images of one result that are sent to a model with vision
+# Python's default representation of an object.
 _OBJECT_REPR: Final = re.compile(r"<.{1,300} (?:at 0x[0-9a-fA-F]+|object)>")
-"""What Python calls an object of which it knows nothing else."""
 
-CONTEXT_LINES = 3
-"""Unchanged lines shown around a change in a long cell."""
-WHOLE_LINES = 200
-"""Lines up to which a cell is shown whole."""
+CONTEXT_LINES = 3  # unchanged lines around a change in a long cell
+WHOLE_LINES = 200  # lines; cells up to this length are shown in full
 
+# Code that sends a prompt or command to the agent. IPython recognizes magics only at the start of a line.
 _VIBE: Final = re.compile(r"^(?:[^#'\"\n]*=)?[ \t]*%%?vibe\b", re.MULTILINE)
-"""Code that gives a prompt or a command to the agent; IPython takes the magics at the start of a line only."""
 
 _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 AS_IT_BEGAN: Final = "[a widget as it was when it began; what it shows by now is not known]"
 
+# A table as pandas and polars write it. Its rows are shorter than their wrapped plain text.
 _FRAME: Final = re.compile(r"""<table\b[^>]*\bclass=["']?dataframe""")
-"""A table as pandas and polars write it: shorter line by line than their text, which wraps."""
-_FRAME_READ: Final = 200_000
-"""Characters of one that are read."""
-NAMES_SHOWN: Final = 12
-"""Names of one kind that are named after a run."""
+_FRAME_READ: Final = 200_000  # characters of an output's HTML to search
+NAMES_SHOWN: Final = 12  # names of one kind listed after a run
 
 _SCHEME: Final = r"(?:\b(?:https?|ftp|wss?):"
+# Prefix of an address that browsers resolve to another host; ``https:evil.example`` is one too.
 _LEADS_AWAY: Final = re.compile(_SCHEME + r"|[/\\]{2})", re.IGNORECASE)
-"""An address as it begins that a browser looks for elsewhere: ``https:evil.example`` is one as well."""
 _REMOTE: Final = re.compile(_SCHEME + r"|//)[^\s\"'<>)]+", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[a-z]", re.IGNORECASE)
 RAW_HTML: Final = "raw HTML"
 DIAGRAM: Final = "what a Mermaid diagram names"
+# Code, formulas and tables: pages parse them differently from CommonMark, and may see images inside code or link
+# titles.
 _READ_DIFFERENTLY: Final = re.compile(r"[`$|<\\]|~~|^(?: {4}|\t)", re.MULTILINE)
-"""Code, formulas, tables: pages take them out of the text in an order of their own, and see pictures in what is code
-or the title of a link in CommonMark."""
+# Links and embedded images, in which no page sees the address of a remote image.
 _PLAIN_ADDRESS: Final = re.compile(
     r"(?<![!\\\[\]])\[[\w ,.:;'()-]*\]\(https?://[\w./?=&%#~+:@,;-]*\)"
     r"|<https?://[\w./?=&%#~+:@,;-]*>"
     r"|(?:(?<=[\w.,;] )|(?<=\w: ))https?://[\w./?=&%#~+:@,;-]*"
     r"|\bdata:image/[\w.+-]+;base64,[\w+/=]*"
 )
-"""Where no page sees the address of a picture: links, and the pictures themselves."""
 _ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 _MERMAID_ENTITY: Final = re.compile(r"#(\d+);")
 _CSS_ESCAPE: Final = re.compile(r"\\(?!n)")
 
 
 def sees_no_images() -> bool:
-    """Of a model that sees no images."""
+    """Return False (for models without vision)."""
     return False
 
 
 def status_line(result: ExecutionResult, limit: float | None) -> str:
-    """How it ended, in one line; `limit` is what it was given, in seconds."""
+    """Describe the outcome in one line. `limit` is the time limit in seconds."""
     match result.status:
         case "ok":
             return f"ok in {result.seconds:.1f} s"
@@ -84,7 +79,7 @@ def status_line(result: ExecutionResult, limit: float | None) -> str:
 
 
 def run_summary_text(result: ExecutionResult, output: str, limit: float | None) -> str:
-    """The same for the user, in a few words after the headline."""
+    """Describe the outcome for the user, in a few words after the headline."""
     if result.status == "error" and result.error is not None:
         return f"{result.error.name}: {_first_line(result.error.message)}".removesuffix(": ")
     if result.status != "ok":
@@ -96,12 +91,12 @@ def run_summary_text(result: ExecutionResult, output: str, limit: float | None) 
 
 
 def is_text(output: Output) -> bool:
-    """Whether it is plain text alone: no picture, and nothing that one is drawn of."""
+    """Return whether the output is only plain text: no image and nothing that is drawn as one."""
     return _output_data(output).keys() <= {"text/plain"}
 
 
 def output_text(outputs: Iterable[Output], label: "LabelImage | None" = None) -> str:
-    """Outputs as the model reads them; `label` names those images that it gets."""
+    """Render outputs as text for the model. `label` describes images that are sent along."""
     return "\n".join(filter(None, (_output_text(output, label).strip("\n") for output in outputs)))
 
 
@@ -131,13 +126,13 @@ def _mime_text(data: dict[str, Any], label: "LabelImage | None") -> str:
         plain = str(next((data[mime] for mime in ("text/markdown", "text/latex") if mime in data), "")) or _of_html(
             data
         )
-    if plain and _WIDGET in data:  # of a progress bar of tqdm that is 0 %
+    if plain and _WIDGET in data:  # of a tqdm progress bar, which is at 0 %
         plain += f" {AS_IT_BEGAN}"
     return plain_text(plain) or f"[{', '.join(sorted(data))} shown to the user]"
 
 
 def _chart_text(data: dict[str, Any]) -> str:
-    """What a chart shows, where the output is one that the page draws."""
+    """Describe a chart that the page draws, or return ""."""
     if not any(mime.startswith("application/") or mime == "text/html" for mime in data):
         return ""
     with without_working_folder():
@@ -147,7 +142,7 @@ def _chart_text(data: dict[str, Any]) -> str:
 
 
 def _of_html(data: dict[str, Any]) -> str:
-    """The text of an output that has HTML and no better text; what it is where the HTML shows no text."""
+    """Return the text of an output with HTML and no better text, or a note if the HTML has none."""
     plain, source = str(data.get("text/plain", "")), str(data.get("text/html", ""))
     if not source:
         return plain
@@ -159,29 +154,27 @@ def _of_html(data: dict[str, Any]) -> str:
 
 
 def _as_shown(text: str) -> str:
-    """A progress bar writes its line again and again: as a terminal, show the last state."""
+    """Apply carriage returns as a terminal would, so that only the final state of a progress bar remains."""
     lines = plain_text(text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
-LabelImage = Callable[[dict[str, Any]], str]
-"""Takes the data of an output with an image; gives what the text says of it."""
+LabelImage = Callable[[dict[str, Any]], str]  # returns the text describing the image in an output's data
 
 
 class ImageLabels:
-    """The images of one result, for a model with eyes: each once, and named in the text where it belongs."""
+    """Images of one result for a model with vision: each is sent once and named in the text where it belongs."""
 
     def __init__(self, reads: CellReads | None = None) -> None:
-        self._reads = reads
-        """None where the outputs are of no cell."""
+        self._reads = reads  # None if the outputs don't belong to a cell
         self.images: list[ImagePart] = []
 
     def of(self, cell: Cell) -> LabelImage:
-        """For the outputs of a cell."""
+        """Return the label function for a cell's outputs."""
         return lambda data: self.label(data, cell)
 
     def label(self, data: dict[str, Any], cell: Cell | None = None) -> str:
-        """Keep the image of one output for the model; what is said of it, empty where there is none."""
+        """Collect the output's image for the model, and return its description or ""."""
         image = _raster_image(data)
         small = fit_image(image) if image is not None else None
         if small is None:
@@ -220,7 +213,7 @@ def _first_line(text: str) -> str:
 
 
 class OtherNames(NamedTuple):
-    """Counts of names that aren't said."""
+    """Numbers of names that aren't listed."""
 
     created: int = 0
     changed: int = 0
@@ -230,7 +223,7 @@ NO_OTHERS: Final = OtherNames()
 
 
 def names_line(result: ExecutionResult, note: str = "", others: OtherNames = NO_OTHERS) -> str:
-    """Names the code bound."""
+    """Return lines with the names that the code bound."""
     lines = [
         f"names {what}: {shortened_names(names, more)}{note}"
         for what, names, more in (
@@ -243,21 +236,21 @@ def names_line(result: ExecutionResult, note: str = "", others: OtherNames = NO_
 
 
 def shortened_names(names: Sequence[str], others: int = 0) -> str:
-    """The first of them, and how many others there are; `others` are those of which no name is known."""
+    """List the first names with the number of others; `others` counts names that aren't known."""
     more = len(names) - NAMES_SHOWN
     shown = ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
     return " and ".join(filter(None, (shown, f"{others:,} that the code doesn't name" if others else "")))
 
 
 def must_be_no_prompt(what: str, *sources: str) -> None:
-    """Let through what is code of the notebook's own.
+    """Check that code doesn't invoke the agent.
 
     Args:
-        what: names the code, such as ``cell 3``.
-        sources: what would run, and what would lose its output.
+        what: What the code is, such as ``cell 3``.
+        sources: Code to run, and code whose output would be replaced.
 
     Raises:
-        NothingDone: `%vibe` or `%%vibe` is in it: a run cannot start another, and the cell's record would be gone.
+        NothingDone: It contains `%vibe` or `%%vibe`: runs can't be nested, and the cell's transcript would be lost.
     """
     if any(_VIBE.search(source) for source in sources):
         raise NothingDone(
@@ -267,14 +260,14 @@ def must_be_no_prompt(what: str, *sources: str) -> None:
 
 
 def cell_number(cell: Cell | None) -> str:
-    """As the user sees the cell: ``[6]`` if it ran, else its place."""
+    """Return the cell's label for the user: ``[6]`` if it ran, else its position."""
     if cell is None:
         return ""
     return f"[{cell.execution_count}]" if cell.execution_count is not None else f"#{cell.number}"
 
 
 def headline_words(verb: str, cells: Sequence[Cell | None]) -> tuple[str, str]:
-    """Verb and target of a headline: ``Ran cell`` and ``[6]``, or ``Ran 3 cells`` and nothing."""
+    """Return verb and target of a headline: ``Ran cell`` and ``[6]``, or ``Ran 3 cells`` and ""."""
     if len(cells) == 1:
         return f"{verb} cell" if cells[0] is not None else f"{verb} a cell", cell_number(cells[0])
     if not cells:
@@ -283,7 +276,7 @@ def headline_words(verb: str, cells: Sequence[Cell | None]) -> tuple[str, str]:
 
 
 def cell_title(cell: Cell, name: str) -> str:
-    """The line above a cell's source, for the model; `name` is its address."""
+    """Return the line above a cell's source, for the model. `name` is the cell's address."""
     if cell.kind != "code":
         return f"{name} {cell.kind}"
     if is_prompt(cell.source):
@@ -292,12 +285,12 @@ def cell_title(cell: Cell, name: str) -> str:
 
 
 def with_newlines(text: str) -> str:
-    """With the line ends that notebooks have."""
+    """Normalize line endings to newlines."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def cell_diff(old: str, new: str) -> Preview:
-    """One change with the lines around it, without file names."""
+    """Return a diff without file names, with context for long cells."""
     before, after = old.split("\n"), new.split("\n")
     context = len(before) if len(before) <= WHOLE_LINES else CONTEXT_LINES
     lines = list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]
@@ -305,7 +298,7 @@ def cell_diff(old: str, new: str) -> Preview:
 
 
 def touched_by_write(value: str, kind: CellKind, source: str, *, run: bool) -> tuple[Resource, ...]:
-    """What writing this source into a cell touches; `value` names the cell."""
+    """Return the resources affected by writing this source to the cell `value`."""
     touched = [Resource(kind="cell", value=value, access="write")]
     if kind == "markdown":
         touched += [Resource(kind="url", value=address, access="read") for address in loaded_addresses(source)]
@@ -315,10 +308,10 @@ def touched_by_write(value: str, kind: CellKind, source: str, *, run: bool) -> t
 
 
 def loaded_addresses(source: str) -> tuple[str, ...]:
-    """Addresses of remote images, `RAW_HTML` with the addresses in it, and `DIAGRAM` with those of Mermaid diagrams.
+    """Return URLs of remote images, `RAW_HTML` with the URLs in it, and `DIAGRAM` with those of Mermaid diagrams.
 
-    Where the page may read the text in another way than CommonMark, every address counts beside which an image or a
-    tag stands somewhere: rather one too many.
+    Where a page may parse the text differently from CommonMark, all URLs count if there is an image or tag anywhere:
+    better one too many.
     """
     with without_working_folder():
         from markdown_it import MarkdownIt  # noqa: PLC0415 - a request need not wait for it
@@ -346,7 +339,7 @@ def loaded_addresses(source: str) -> tuple[str, ...]:
 
 
 def _without_breaks(text: str) -> str:
-    """As browsers read addresses."""
+    """Remove line breaks and tabs, as browsers do in URLs."""
     return re.sub(r"[\t\r\n]", "", text)
 
 

@@ -1,7 +1,7 @@
-"""Outputs that a copy of the kernel reports: data of the code, brought into the forms that a notebook knows.
+"""Validation of outputs reported by a copy of the kernel: they become valid notebook outputs.
 
-The report may be forged: fields of other types, kinds of data that no front end knows, pictures without end. What is no
-output is left out. Pictures are counted, since each is shown in the user's cell.
+The report may be forged, with fields of other types, MIME types that no front end knows, or endless images. Anything
+that isn't an output is dropped. Images are limited, since each is shown in the user's cell.
 """
 
 import re
@@ -13,35 +13,30 @@ from pydantic import JsonValue
 
 from vibe_jupyter.kernel.outputs import Output, join_lines
 
-MOST_PICTURES: Final = 20
-"""Pictures of one copy that are kept."""
-MOST_PICTURE_BYTES: Final = 5 << 20
-"""Bytes of these pictures together."""
-_LONGEST_NAME: Final = 200
-"""Characters of the class of an error."""
+MOST_PICTURES: Final = 20  # images kept per copy
+MOST_PICTURE_BYTES: Final = 5 << 20  # total bytes of these images
+_LONGEST_NAME: Final = 200  # characters of an error's class name
+# Image types accepted from a copy, with their signatures. Neither can contain scripts.
 PICTURES: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
-"""Pictures that are shown of a copy's outputs, and how each begins: nothing that a page runs."""
 _TEXTS: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "application/javascript"})
+# MIME types that front ends draw.
 _DATA: Final = re.compile(
     r"application/(?:json|vnd\.(?:plotly\.v1|vega(?:lite)?\.v\d(?:\.\d{1,2})?|jupyter\.widget-view"
     r"|bokehjs_(?:exec|load)\.v0|holoviews_(?:exec|load)\.v0|dataresource|geo)\+json)"
 )
-"""Kinds of data that front ends draw."""
 _PNG_SIDES: Final = slice(16, 24)
-_LONGEST_SIDE: Final = 20_000
-"""Pixels of a picture's side; a front end that unpacks more may not come to an end."""
+_LONGEST_SIDE: Final = 20_000  # pixels per side; decoding larger images could hang a front end
 
 
 class CopiedOutputs(NamedTuple):
-    """Outputs of a copy within their bounds."""
+    """Validated outputs of a copy."""
 
     outputs: tuple[Output, ...]
-    left_out: int
-    """Pictures that were not kept."""
+    left_out: int  # images that were dropped
 
 
 def copied_outputs(reported: Sequence[Mapping[str, JsonValue]]) -> CopiedOutputs:
-    """Return the outputs that are well formed, with at most `MOST_PICTURES` pictures."""
+    """Return the well-formed outputs, with at most `MOST_PICTURES` images."""
     kept: list[Output] = []
     pictures = _PictureBudget()
     for one in reported:
@@ -69,7 +64,7 @@ class _PictureBudget:
         self._kept = self._bytes = 0
 
     def bundle(self, data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """The parts of a display that are kept."""
+        """Return the accepted parts of a display's data."""
         kept: dict[str, JsonValue] = {}
         for mime, content in data.items():
             if mime in _TEXTS:
@@ -94,9 +89,9 @@ class _PictureBudget:
 
 
 def picture_data(mime: str, data: object) -> str:
-    """Return a picture's base64 without blanks; '' for anything else under its name.
+    """Return an image's base64 without white space, or '' if it isn't valid.
 
-    With anything else there, the notebook is no longer valid, and no export reads it.
+    With invalid image data the notebook itself is invalid, and exports fail.
     """
     if not isinstance(data, str) or len(data) > 2 * MOST_PICTURE_BYTES:
         return ""

@@ -1,9 +1,8 @@
-"""The report of code that ran in a copy of the kernel: a fixed set of bounded fields, checked by the kernel.
+"""Report of code that ran in a copy of the kernel: bounded fields, validated by the kernel.
 
-The code in a copy may be hostile, and it can write whatever it likes in the place of the report. Nothing in a report is
-a sentence: its fields are numbers with a range, members of a closed list, names, and data of the code (outputs, error).
-`checked_run` is the only way from a report to what the rest of the product reads. It keeps names that are known
-(`notebook/known_names.py`) and counts the others.
+Code in a copy may be hostile and can write anything in place of the report. So no field is prose: fields are numbers
+with a range, members of a closed set, names, and data of the code (outputs, error). `checked_run` is the only way from
+a report to the rest of the product. It keeps names that are known (`notebook/known_names.py`) and counts the others.
 """
 
 import json
@@ -22,31 +21,28 @@ from vibe_jupyter.protocol.variable_effects import LONGEST_NAME, Count, Reported
 from vibe_jupyter.sandbox.attempts import MOST_ATTEMPTS, Attempt, attempt_words
 from vibe_jupyter.sandbox.file_changes import MOST_CHANGES, FileChange
 
-MOST_NAMES: Final = 200
-"""Names of one kind, or effects, in one report; further ones are counted."""
+MOST_NAMES: Final = 200  # names of one kind, or effects, per report; the rest is counted
 _MOST_OUTPUTS: Final = 50_000
 _LONGEST_MESSAGE: Final = 20_000
-_LONGEST_TRACEBACK: Final = 200_000
-"""Characters."""
+_LONGEST_TRACEBACK: Final = 200_000  # characters, as for `_LONGEST_MESSAGE`
 _LONGEST_SECONDS: Final = 100_000.0
 
 
 class ReportedNames(NamedTuple):
-    """Names of one kind."""
+    """Names of one kind in a report."""
 
     names: Annotated[tuple[ReportedName, ...], Field(max_length=MOST_NAMES)] = ()
-    others: Count = 0
-    """How many more there are."""
+    others: Count = 0  # number of further names
 
     @classmethod
     def of(cls, names: Collection[str]) -> "ReportedNames":
-        """Return them within the bounds of a report."""
+        """Return the names within the limits of a report."""
         kept = [name for name in names if len(name) <= LONGEST_NAME][:MOST_NAMES]
         return cls(tuple(kept), len(names) - len(kept))
 
 
 class ReportedError(NamedTuple):
-    """The error that the code raised: data of the code."""
+    """The error that the code raised. Untrusted data."""
 
     name: ReportedName
     message: Annotated[str, StringConstraints(max_length=_LONGEST_MESSAGE)]
@@ -54,7 +50,7 @@ class ReportedError(NamedTuple):
 
 
 class ReportedRun(Value):
-    """The report itself, as it comes out of the copy."""
+    """The report as sent by the copy."""
 
     model_config = ConfigDict(strict=True)
 
@@ -64,26 +60,24 @@ class ReportedRun(Value):
     error: ReportedError | None = None
     created: ReportedNames = ReportedNames()
     rebound: ReportedNames = ReportedNames()
-    in_place: ReportedNames = ReportedNames()
-    """Names of objects that were changed in place."""
+    in_place: ReportedNames = ReportedNames()  # names of objects changed in place
+    # Effects on variables; trials only.
     effects: Annotated[tuple[VariableEffect, ...], Field(max_length=MOST_NAMES)] = ()
-    """What it would change; only of a trial."""
     more_effects: Count = 0
-    may_differ: bool = False
-    """Whether it may go another way in the kernel; only of a trial."""
+    may_differ: bool = False  # True if it may behave differently in the kernel; trials only
     rows: Annotated[tuple[RowCount, ...], Field(max_length=MOST_NAMES)] = ()
+    # The forbidden operation that made it fail; None if it would have ended this way in any case.
     refused: Attempt | None = None
-    """What it failed for that a copy may not do; None where it would have ended so anyway."""
     attempts: Annotated[tuple[Attempt, ...], Field(max_length=MOST_ATTEMPTS)] = ()
+    # Changes to files in its overlay; None if they couldn't be determined.
     files: Annotated[tuple[FileChange, ...], Field(max_length=MOST_CHANGES)] | None = ()
-    """What it did to files that were its own; None where that cannot be told."""
+    # Values bound to names that suggest secrets. They are used to redact this report, then discarded.
     secrets: dict[str, str] = {}
-    """Values that the code bound to names which call them secret; they redact this report and are forgotten."""
+    # Names of secrets that the copy couldn't inspect completely, with some of their values.
     partly_known: dict[str, tuple[str, ...]] = {}
-    """Names of secrets that the copy could not look at whole, with some of their values."""
 
     def as_bytes(self) -> bytes:
-        """Return it as JSON in UTF-8; half a pair of surrogates, as of a file name that is no UTF-8, becomes ``?``."""
+        """Serialize to UTF-8 JSON. Lone surrogates, as in file names that aren't UTF-8, become ``?``."""
         try:
             return self.model_dump_json().encode("utf-8")
         except PydanticSerializationError:
@@ -91,33 +85,28 @@ class ReportedRun(Value):
 
 
 class CopiedRun(NamedTuple):
-    """A checked report."""
+    """A validated report."""
 
+    # Error, outputs and the names in them are data of the code; the name lists have known names only.
     result: ExecutionResult
-    """Its error, its outputs and the names in it are data of the code; the names are known ones."""
     names: NameCheck
-    changed: tuple[str, ...] = ()
-    """Names of the user's objects that were changed in place, in the copy."""
+    changed: tuple[str, ...] = ()  # names of the user's objects that were changed in place in the copy
     other_created: int = 0
     other_rebound: int = 0
-    other_changed: int = 0
-    """Further names of these kinds, which are not known."""
-    pictures_left_out: int = 0
-    """Pictures that were not kept."""
+    other_changed: int = 0  # numbers of further names of these kinds, which aren't known
+    pictures_left_out: int = 0  # images that were dropped
     effects: tuple[VariableEffect, ...] = ()
     more_effects: int = 0
     may_differ: bool = False
     rows: tuple[RowCount, ...] = ()
-    refused: str = ""
-    """A sentence, or '' where it would have ended so anyway."""
-    attempts: tuple[str, ...] = ()
-    """What it tried in vain, in words."""
+    refused: str = ""  # a sentence, or '' if it would have ended this way in any case
+    attempts: tuple[str, ...] = ()  # descriptions of blocked operations
     files: tuple[FileChange, ...] | None = ()
     cpu_seconds: float = 0.0
 
 
 def reported_error(error: RaisedError | None) -> ReportedError | None:
-    """Return the error within the bounds of a report."""
+    """Return the error within the limits of a report."""
     if error is None:
         return None
     return ReportedError(
@@ -126,13 +115,14 @@ def reported_error(error: RaisedError | None) -> ReportedError | None:
 
 
 def checked_run(report: ReportedRun, names: NameCheck, cpu_seconds: float, *, schema_only: bool) -> CopiedRun:
-    """Return what is known of a run by its report.
+    """Validate a report and return what it says about the run.
 
     Args:
-        report: of the copy.
-        names: of the code and of the user's variables.
-        cpu_seconds: that the copy took.
-        schema_only: whether no value of the user's data may be sent: then no name that code chose is in a sentence.
+        report: Report of the copy.
+        names: Names in the code and of the user's variables.
+        cpu_seconds: CPU time of the copy.
+        schema_only: Whether values of the user's data must not be sent. Then sentences omit all names chosen by the
+            code.
     """
     outputs, left_out = copied_outputs(report.outputs)
     created, rebound = (_known(kind, names.is_name) for kind in (report.created, report.rebound))

@@ -1,4 +1,4 @@
-"""The tools `edit_cell` and `insert_cell`: change or add a cell, and run it if wanted."""
+"""The tools `edit_cell` and `insert_cell`, which change or add a cell and optionally run it."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -31,12 +31,11 @@ _STARTED: Final = (
 )
 _STARTED_BRIEF: Final = "runs once as it was: you started it before"
 
-_SOURCE: Final = 4_000
-"""Characters of a source in a result."""
+_SOURCE: Final = 4_000  # characters of a source in a result
 
 
 class EditCellArgs(BaseModel):
-    """Which cell, and a replacement in it or all of it."""
+    """Arguments of `edit_cell`: the cell, and either a replacement or its new source."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,7 +57,7 @@ class EditCellArgs(BaseModel):
 
 
 class EditCellTool:
-    """Changes exactly what the agent means, or nothing."""
+    """Applies an edit only if it fits the cell exactly; otherwise changes nothing."""
 
     name = "edit_cell"
     description = "Change a text that is once in a cell, or the whole of a cell you have read. run=true runs it."
@@ -69,16 +68,15 @@ class EditCellTool:
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
-        self.outlook: CodeOutlook | None = None
-        """Says in advance what code would change; None where nobody can."""
+        self.outlook: CodeOutlook | None = None  # previews the effects of code; None if unavailable
 
     def can_foresee(self, args: EditCellArgs) -> bool:
-        """What runs is tried before it is asked about."""
+        """Return whether the cell will run, so that its effects can be previewed."""
         cell = self._access.reads.known(args.cell)
         return self.outlook is not None and args.run and cell is not None and cell.kind == "code"
 
     async def foresee(self, args: EditCellArgs, context: ToolContext, *, tries: bool) -> str:
-        """What the cell would change as it will be, in a line."""
+        """Preview the effects of the edited cell in one line."""
         _, source = await self._change(args)
         return await self.outlook.words(source, context, tries=tries) if self.outlook is not None else ""
 
@@ -108,18 +106,18 @@ class EditCellTool:
         return touched_by_write(args.cell, cell.kind if cell is not None else "markdown", new, run=args.run)
 
     async def precheck(self, args: EditCellArgs) -> None:
-        """Before the user is asked: the cell is as the agent knows it, the replacement fits, and a page takes it."""
+        """Check, before asking the user, that the edit fits the cell as the agent knows it and a page can apply it."""
         await self._access.reads.must_be_changeable()
         cell, _ = await self._change(args)
         if args.run:
             self._access.must_rest(cell)
 
     async def look(self, args: EditCellArgs) -> None:
-        """The preview is made of the cells as they were last listed."""
+        """Refresh the listing from which the preview is made."""
         await self._access.reads.listing()
 
     async def wait_for_change(self, args: EditCellArgs) -> None:
-        """While the card waits."""
+        """Wait for an edit by the user while the card is open."""
         await self._access.reads.wait_for_edit()
 
     async def run(self, args: EditCellArgs, context: ToolContext) -> ToolResult:
@@ -142,7 +140,7 @@ class EditCellTool:
         return ToolResult.text(f"edited {name}{started}{unseen}", summary=brief, display={"text/plain": change.text})
 
     async def _change(self, args: EditCellArgs) -> tuple[Cell, str]:
-        """The cell as it is now, and its new source."""
+        """Return the current cell and its new source."""
         by_text = args.old_string is not None
         cell = await self._access.to_change(args.cell, needed="nothing" if by_text else "whole")
         new = _edited_source(cell.source, args)
@@ -154,7 +152,7 @@ class EditCellTool:
         return cell, new
 
     def _unseen_change(self, cell: Cell, new: str) -> str:
-        """The new source, where the user had changed the cell since the model read it."""
+        """Return the new source if the user changed the cell since the model read it, else ""."""
         remembered = self._access.reads.remembered
         if remembered.get(cell.id) is None or remembered.is_current(cell):
             return ""
@@ -166,7 +164,7 @@ def _is_many(source: str, args: EditCellArgs) -> bool:
 
 
 def _loads_more(cell: Cell, new: str) -> bool:
-    """Whether the page would load what it does not load now: that is judged by the source as it was read."""
+    """Return whether the page would load further URLs, which is judged against the source that was read."""
     return cell.kind == "markdown" and not set(loaded_addresses(new)) <= set(loaded_addresses(cell.source))
 
 
@@ -192,7 +190,7 @@ def _edited_source(source: str, args: EditCellArgs) -> str:
 
 
 class InsertCellArgs(BaseModel):
-    """Where, and what."""
+    """Arguments of `insert_cell`: the position and the source."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -210,7 +208,7 @@ class InsertCellArgs(BaseModel):
 
 
 class InsertCellTool:
-    """Adds a cell in sight of the user."""
+    """Inserts a cell where the user sees it."""
 
     name = "insert_cell"
     description = "Add a cell, by default below the prompt; run=true runs it."
@@ -221,15 +219,14 @@ class InsertCellTool:
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
-        self.outlook: CodeOutlook | None = None
-        """Says in advance what code would change; None where nobody can."""
+        self.outlook: CodeOutlook | None = None  # previews the effects of code; None if unavailable
 
     def can_foresee(self, args: InsertCellArgs) -> bool:
-        """What runs is tried before it is asked about."""
+        """Return whether the cell will run, so that its effects can be previewed."""
         return self.outlook is not None and _does_run(args)
 
     async def foresee(self, args: InsertCellArgs, context: ToolContext, *, tries: bool) -> str:
-        """What it would change, in a line."""
+        """Preview the effects of the new cell in one line."""
         must_be_no_prompt("the new cell", args.source)
         return await self.outlook.words(args.source, context, tries=tries) if self.outlook is not None else ""
 
@@ -254,7 +251,7 @@ class InsertCellTool:
         return touched_by_write("new", args.cell_type, args.source, run=_does_run(args))
 
     async def precheck(self, args: InsertCellArgs) -> None:
-        """Before the user is asked: the place is there, and something takes the cell."""
+        """Check, before asking the user, that the position exists and that the cell can be inserted."""
         self._check_source(args)
         listing = await self._access.reads.listing()
         is_offered = args.cell_type == "code" and args.before is None and args.after == PROMPT
@@ -286,7 +283,7 @@ class InsertCellTool:
         self._access.must_parse(args.cell_type, args.source)
 
     async def _find_place(self, args: InsertCellArgs) -> str | None:
-        """The cell above the new one; None for the top."""
+        """Return the cell above the new one, or None for the top."""
         if args.before is not None:
             return await self._access.above(args.before)
         if args.after == PROMPT:

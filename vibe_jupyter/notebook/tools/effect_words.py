@@ -1,7 +1,7 @@
-"""Sentences about what a trial run changed, made of checked facts (`protocol/variable_effects.py`).
+"""Sentences about the effects of a trial run, made from validated facts (`protocol/variable_effects.py`).
 
-They stand on an approval card, in the product's voice. A variable is named if the code or the user's variables have its
-name. A label of a column, a class or a value is data of the code: quoted, or left out where it isn't known.
+They appear on approval cards in the product's own voice. A variable is named if the code contains its name or it is one
+of the user's variables. Column labels, classes and values are data of the code: quoted, or omitted if unknown.
 """
 
 import re
@@ -16,26 +16,24 @@ from vibe_jupyter.protocol.variable_effects import FrameShape, ValueLook, Variab
 from vibe_jupyter.sandbox.file_changes import FileChange
 
 _PLAIN_LABEL: Final = re.compile(r"\w{1,40}", re.ASCII)
-_COLUMNS_NAMED: Final = 3
-"""Columns named of each kind of change."""
+_COLUMNS_NAMED: Final = 3  # columns named per kind of change
 
 
 class EffectWords(NamedTuple):
-    """Makes the sentences for one piece of code."""
+    """Sentence builder for one piece of code."""
 
     names: NameCheck
-    schema_only: bool
-    """Whether values stay out of every sentence: names and counts alone are left."""
+    schema_only: bool  # True if sentences must not contain values, only names and counts
 
     def variables(self, effects: Sequence[VariableEffect]) -> tuple[list[str], int]:
-        """Return a line for each variable that may be named, and how many others were changed."""
+        """Return a line for each variable that may be named, and the number of others that changed."""
         named = [one for one in effects if self.names.is_name(one.name)]
         lines = [self._variable(one) for one in named if one.change != "not compared"]
         unknown = [one.name for one in named if one.change == "not compared"]
         return [*lines, *([f"{', '.join(unknown)}: not compared"] if unknown else [])], len(effects) - len(named)
 
     def files(self, changes: Sequence[FileChange], shown: int) -> list[str]:
-        """Return a line about the files that it would change; empty for none."""
+        """Return a line about file changes, or [] if there are none."""
         if not changes:
             return []
         if self.schema_only:
@@ -65,8 +63,7 @@ class EffectWords(NamedTuple):
     def _frame(self, change: str, before: FrameShape | None, after: FrameShape) -> str:
         if change == "new" or before is None:
             return f"new, {self._extent(after)}"
-        same_shape = "set again" if change == "set again" else "other values"
-        return self._change(before, after) or f"{same_shape}, {self._extent(after)}"
+        return self._change(before, after) or f"{change}, {self._extent(after)}"
 
     def _extent(self, shape: FrameShape) -> str:
         kind = described_value(shape.kind, self.names)
@@ -106,7 +103,7 @@ class EffectWords(NamedTuple):
 
 
 def file_words(change: FileChange) -> str:
-    """Return ``write out.csv (1.2 kB, 20 lines)``."""
+    """Describe a file change, such as ``write out.csv (1.2 kB, 20 lines)``."""
     path = shown_name(change.path)
     if change.deed not in ("write", "change"):
         return f"{change.deed} {path}"

@@ -1,4 +1,4 @@
-"""The tool `exit_plan_mode`: puts the plan where the user can change it, and asks whether to carry it out."""
+"""The tool `exit_plan_mode`: stores the plan where the user can edit it, and asks whether to carry it out."""
 
 import asyncio
 import secrets
@@ -30,31 +30,30 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
 QUESTION: Final = "Carry out this plan? Choose the agent that does, or write what to change."
-PLANS_FOLDER: Final = "plans"
-"""In the user's folder: plans of runs that no page shows."""
+PLANS_FOLDER: Final = "plans"  # subdirectory of the user's directory, for plans of runs without a page
 
 
 class PlanDecision(Protocol):
-    """Takes what the user says to a plan."""
+    """Handler of the user's decision on a plan."""
 
     def choices(self) -> Sequence[Choice]:
-        """The agents that may carry it out."""
+        """Return the agents that may carry out the plan."""
         ...
 
     def accept(self, agent: str) -> None:
-        """The user chose this one."""
+        """Record the agent that the user chose."""
         ...
 
 
 class PlanDocument:
-    """The plan of one conversation as the user sees it: a Markdown cell, or a file. On the engine's loop."""
+    """The plan of one conversation, as a Markdown cell or a file. On the engine's loop."""
 
     def __init__(self, cells: CellAccess | None, folder: Path, *, has_page: Callable[[], bool]) -> None:
         """
         Args:
-            cells: of the notebook; None in a terminal.
-            folder: where files of plans are kept.
-            has_page: whether a page shows the notebook, so that a cell can be put into it.
+            cells: Cells of the notebook; None in a terminal.
+            folder: Directory for plan files.
+            has_page: Returns whether a page shows the notebook, so that a cell can be inserted.
         """
         self._cells = cells
         self._folder = folder
@@ -63,14 +62,14 @@ class PlanDocument:
         self._path: Path | None = None
 
     def forget(self) -> None:
-        """Begin a new conversation."""
+        """Forget the plan when a new conversation starts."""
         self._cell, self._path = "", None
 
     async def write(self, text: str, context: ToolContext) -> str:
-        """Put the plan there, in the place of an earlier one; where it is, in words.
+        """Write the plan, replacing an earlier one, and describe its location.
 
         Raises:
-            ToolError: it cannot be written.
+            ToolError: It can't be written.
         """
         if self._cells is not None and self._has_page():
             where = await self._write_cell(self._cells, text, context)
@@ -85,7 +84,7 @@ class PlanDocument:
         return str(self._path)
 
     async def read(self) -> str | None:
-        """The plan as it stands, perhaps as the user changed it; None where it is gone."""
+        """Return the current plan, which the user may have edited, or None if it is gone."""
         if self._cells is not None and self._cell:
             cell = await self._present_cell(self._cells)
             return None if cell is None else cell.source
@@ -121,7 +120,7 @@ class PlanDocument:
 
 
 class ExitPlanModeArgs(BaseModel):
-    """The plan."""
+    """Arguments of `exit_plan_mode`: the plan."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -129,7 +128,7 @@ class ExitPlanModeArgs(BaseModel):
 
 
 class ExitPlanModeTool:
-    """Writes nothing but the plan; what else may change is for the agent that the user chooses."""
+    """Writes only the plan. Further changes are up to the agent that the user chooses."""
 
     name = "exit_plan_mode"
     description = (
@@ -145,7 +144,7 @@ class ExitPlanModeTool:
         self._decision = decision
 
     def forget(self) -> None:
-        """Begin a new conversation."""
+        """Forget the plan when a new conversation starts."""
         self._document.forget()
 
     def headline(self, args: ExitPlanModeArgs) -> Headline:
@@ -180,7 +179,7 @@ class ExitPlanModeTool:
 
 
 def _choice_of(answers: Sequence[Answered] | None, choices: Sequence[Choice]) -> tuple[str, str]:
-    """The agent that was chosen, and what was said instead; words of the user's own are no yes."""
+    """Return the chosen agent and the user's text. If there is text, it isn't an acceptance."""
     if not answers:
         return "", ""
     said = answers[0]

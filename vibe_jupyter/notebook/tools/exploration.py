@@ -1,9 +1,10 @@
-"""Code that only looks, run in a copy of the kernel where it can have no effects, without asking.
+"""Read-only exploration: code that runs without approval in a copy of the kernel, where it can't have effects.
 
-A copy is read, never believed: see `copy_report.py`.
+Reports of a copy are untrusted: see `copy_report.py`.
 """
 
 import asyncio
+import functools
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from pydantic import JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError, ToolError
-from vibe_jupyter.kernel.copied_shell import cut_off_shell
+from vibe_jupyter.kernel.copied_shell import cut_off_shell, has_running_loop, run_inside_loop
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.outputs import Output
@@ -41,15 +42,13 @@ from vibe_jupyter.sandbox.forked_copy import CopyReport, ForkedCopy
 from vibe_jupyter.sandbox.readable import ProjectNotReadable, readable_paths
 from vibe_jupyter.tools.contract import NotExplored, ToolContext
 
-_GRACE: Final = 2.0
-"""Seconds after its own deadline in which the copy may say what came of the code."""
+_GRACE: Final = 2.0  # seconds after its own deadline in which the copy may still report
 _STARTS_PROGRAMS: Final = re.compile(
     r"get_ipython\(\)\.(?:system|getoutput)\(|"
     r"run_(?:cell|line)_magic\('(?:bash|sh|script|system|sx|!|pip|conda|mamba|uv|perl|ruby|javascript|cmd)'"
 )
 _LINE_MAGIC: Final = re.compile(r"get_ipython\(\)\.run_line_magic\('([^']+)'")
-_LARGE_REPORT: Final = 1 << 20
-"""Bytes of a report from which on it is read beside the event loop."""
+_LARGE_REPORT: Final = 1 << 20  # bytes; larger reports are parsed in a worker thread
 _ENDINGS: Final = {
     "memory": "it needs more memory than a copy of the kernel may have",
     "too much": "its output is too large for a copy of the kernel",
@@ -59,50 +58,43 @@ _ENDINGS: Final = {
 
 
 class CodeRun(NamedTuple):
-    """What came of code, in the kernel or in a copy."""
+    """Result of code in the kernel or in a copy."""
 
     result: ExecutionResult
-    changed: tuple[str, ...]
-    """Names of objects that were changed in place."""
-    hint: str
-    """What is near a missing name; only of a run in the kernel."""
-    effects: tuple[VariableEffect, ...] = ()
-    """What it changed; only of a trial."""
-    may_differ: bool = False
-    """Whether it may go another way in the kernel; only of a trial."""
-    rows: tuple[RowCount, ...] = ()
-    """What became of the rows of frames; only of a copy."""
+    changed: tuple[str, ...]  # names of objects changed in place
+    hint: str  # suggestions for a missing name; runs in the kernel only
+    effects: tuple[VariableEffect, ...] = ()  # effects on variables; trials only
+    may_differ: bool = False  # True if it may behave differently in the kernel; trials only
+    rows: tuple[RowCount, ...] = ()  # row counts of frames; copies only
 
 
 class FoundSecrets(Protocol):
     """Secrets in the user's variables."""
 
     def __call__(self) -> Mapping[str, str]:
-        """Return every value found so far with the name that calls it secret."""
+        """Return all values found so far, each with the name that suggests a secret."""
         ...
 
     def partly_known(self) -> Mapping[str, tuple[str, ...]]:
-        """Return names whose values could not all be looked at, with some of those values."""
+        """Return names whose values couldn't all be inspected, with some of those values."""
         ...
 
 
 @dataclass(frozen=True)
 class SecretNames:
-    """Finds the secrets of a copy and redacts its report by them.
+    """Secrets of a copy, used to redact its report.
 
-    Nothing of them outlives the report: code in a copy could otherwise fill the session's memory of secrets, or have
+    They are discarded with the report: otherwise code in a copy could fill the session's list of secrets, or have
     ordinary words redacted for the rest of the session.
     """
 
-    is_secret: Callable[[str], bool]
-    """True if a variable of this name holds a secret."""
+    is_secret: Callable[[str], bool]  # True if a variable of this name contains a secret
     found: FoundSecrets
-    redact: Callable[[ReportedRun], ReportedRun]
-    """Redacts a report by the secrets it lists."""
+    redact: Callable[[ReportedRun], ReportedRun]  # redacts a report by the secrets it lists
 
 
 class CodeExploration:
-    """Makes a copy of the kernel for each piece of code. On the engine's loop; copies run side by side."""
+    """Forks a copy of the kernel for each piece of code. On the engine's loop; copies may run in parallel."""
 
     def __init__(self, main_thread: MainThread, shell: object, project: Path, secrets: SecretNames) -> None:
         self._main_thread = main_thread
@@ -110,22 +102,21 @@ class CodeExploration:
         self._project = project
         self._secrets = secrets
         self._fonts = FontList()
-        self._writes = True
-        """Whether copies may write; False since one could not."""
+        self._writes = True  # whether copies may write; False after one couldn't be confined for it
 
     async def run(
         self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
     ) -> CopiedRun | NotExplored:
-        """Run it in a copy, or say in one line why a copy will not do.
+        """Run code in a copy, or return why a copy won't do.
 
         Args:
-            code: what is run.
-            seconds: how long it may take.
-            context: of the call.
-            execute: runs it, in the copy.
+            code: The code.
+            seconds: Time limit.
+            context: Context of the call.
+            execute: Runs the code, in the copy.
 
         Raises:
-            ToolError: the user interrupted it, or no cell serves any more.
+            ToolError: The user interrupted, or the cell has finished.
         """
         ran = await self._run(code, seconds, context, execute)
         return NotExplored(ran.refused) if isinstance(ran, CopiedRun) and ran.refused else ran
@@ -139,8 +130,11 @@ class CodeExploration:
         *,
         writes: bool = False,
     ) -> CopiedRun | None:
-        """The same for code that will run for real: also what it failed for that a copy may not do; None where no copy
-        can be made, or where it broke off. All of it within that time. One that `writes` has files of its own."""
+        """Run code in a copy to preview its effects and any operation that the copy blocked, within the time limit.
+
+        Returns None if no copy can be made or it ended early. With `writes`, the copy writes to an overlay of the file
+        system.
+        """
         if writes and not self._writes:
             return None
         ran = await self._run(code, seconds, context, execute, trial=True, writes=writes)
@@ -160,6 +154,7 @@ class CodeExploration:
             return NotExplored("a copy of the kernel may not start a program")
         if refusal := await asyncio.to_thread(process_refusal):
             return NotExplored(f"no copy of the kernel can be made: {refusal}")
+        # On first import matplotlib writes a list of fonts, which a copy isn't allowed to.
         await self._fonts.ready(code)
         try:
             paths = await asyncio.to_thread(readable_paths, self._project)
@@ -183,16 +178,16 @@ class CodeExploration:
         return await self._understood(report, names, schema_only=context.schema_only)
 
     def _starts_programs(self, code: str) -> bool:
-        """Whether code does, by a command or a magic of IPython's: `%ls` is one as well."""
+        """Return whether transformed code starts programs, by a shell command or a magic. `%ls` does so too."""
         aliases: Any = self._shell.alias_manager
         return bool(_STARTS_PROGRAMS.search(code)) or any(map(aliases.is_alias, _LINE_MAGIC.findall(code)))
 
     async def show_pictures(self, outputs: Sequence[Output], call_id: str) -> None:
-        """Show in the cell what a copy drew, as code shows it that runs in the kernel.
+        """Show a copy's images in the cell, as if the code had run in the kernel.
 
         Args:
-            outputs: of the copy, checked.
-            call_id: of the call that had it made.
+            outputs: Validated outputs of the copy.
+            call_id: Id of the call that ran it.
         """
         bundles = [cast(dict[str, JsonValue], output.get("data") or {}) for output in outputs]
         pictures = [{mime: data[mime]} for data in bundles for mime in PICTURES if mime in data]
@@ -213,15 +208,17 @@ class CodeExploration:
         *,
         formats: bool,
     ) -> tuple[CopyReport, NameCheck]:
-        def work(confined: Confined) -> bytes:
+        def work(confined: Confined, in_loop: bool) -> bytes:
             cut_off_shell(self._shell, formats=formats)
-            return self._run_in_copy(execute, confined).as_bytes()
+            run = functools.partial(self._run_in_copy, execute, confined)
+            return (run_inside_loop(self._shell, run) if in_loop else run()).as_bytes()
 
         def fork() -> tuple[ForkedCopy, NameCheck]:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
             names = NameCheck(code, frozenset(self._shell.user_ns))
-            return ForkedCopy(work, confinement), names
+            in_loop = has_running_loop()
+            return ForkedCopy(functools.partial(work, in_loop=in_loop), confinement), names
 
         forked = asyncio.ensure_future(self._main_thread.call(fork, raises=False))
         try:
@@ -229,7 +226,7 @@ class CodeExploration:
         except NotebookError as error:
             raise ToolError(f"Not run to its end: {error}") from error
         except asyncio.CancelledError:
-            # The main thread may have forked already, or be about to: nobody else would end that copy.
+            # The main thread may have forked, or be about to, and nothing else would end that copy.
             forked.add_done_callback(_end_unheard)
             raise
         return await copy.report(), names
@@ -239,7 +236,7 @@ class CodeExploration:
         found: dict[str, str] = {}
 
         def look() -> None:
-            """While the names that the code bound are there."""
+            """Collect secrets while the names that the code bound still exist."""
             found.update({value: name for value, name in self._secrets.found().items() if value not in known})
 
         ran = execute(CodeRunner(self._shell, None, on_ran=look, in_copy=True))
@@ -272,7 +269,7 @@ class CodeExploration:
         try:
             ran = await asyncio.to_thread(_read, report.data) if is_large else _read(report.data)
             ran = await asyncio.to_thread(self._secrets.redact, ran) if is_large else self._secrets.redact(ran)
-        except ValidationError:  # the code wrote into the report
+        except ValidationError:  # the code overwrote the report
             return NotExplored(_ENDINGS["died"], is_harmful=True)
         return checked_run(ran, names, report.cpu_seconds, schema_only=schema_only)
 

@@ -1,9 +1,9 @@
-"""What code would change, as copies of the kernel show it before the user is asked: said on the card, and no promise.
+"""Effect preview: runs code in copies of the kernel to show on the approval card what it would change. No guarantee.
 
-It runs in two copies, one after the other. Where they differ nothing is said, nor of code that may go another way in
-the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Code that tried
-what a copy may not do runs in two others, which write to files of their own (`sandbox/overlay.py`). Where that does not
-tell, only what it tried first is said, since it may have gone another way for it.
+The code runs in two copies, one after the other. There is no preview if they differ, or if the code may behave
+differently in the kernel because it uses time, randomness or its process (`sandbox/signs.py`). Code that tried
+something a copy blocks runs in two more, which write to an overlay (`sandbox/overlay.py`). If that gives no result
+either, only the first blocked operation is shown, since the code may have taken another path because of it.
 """
 
 import time
@@ -20,26 +20,24 @@ from vibe_jupyter.protocol.variable_effects import VariableEffect
 from vibe_jupyter.sandbox.signs import Signs
 from vibe_jupyter.tools.contract import ToolContext
 
-SECONDS: Final = 3.0
-"""In which both copies must have ended: the card waits for them."""
-_SHOWN: Final = 6
-"""Variables that are named."""
+SECONDS: Final = 3.0  # seconds for both copies together: the card waits for them
+_SHOWN: Final = 6  # variables to name
 
 
 class EffectsOfCode(Protocol):
-    """Of one piece of code on the variables. Main thread."""
+    """Effects of one piece of code on the variables. Main thread."""
 
     def before_code(self, code: str) -> None:
-        """Keep how they are."""
+        """Record the variables before the code runs."""
         ...
 
     def after_code(self, code: str) -> Sequence[VariableEffect]:
-        """What is different now."""
+        """Return what has changed."""
         ...
 
 
 class CodeForesight:
-    """One for a kernel. On the engine's loop."""
+    """Effect preview of one kernel. On the engine's loop."""
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class CodeForesight:
         self._namespace = namespace
 
     async def words(self, code: str, context: ToolContext) -> str:
-        """What it would change, in a line; empty where that cannot be told in time."""
+        """Describe the effects of code in one line, or return "" if they can't be determined in time."""
         until = time.monotonic() + SECONDS
         first = await self._trial(code, until, context)
         if first is None or first.may_differ:
@@ -63,7 +61,7 @@ class CodeForesight:
         return _effect_words(first, second, schema_only=context.schema_only)
 
     async def _words_of_writing(self, code: str, until: float, context: ToolContext) -> str:
-        """The same where it may write, or what it wants more than that; empty where that cannot be told."""
+        """Preview in copies that may write, or name what else the code would need; "" if that can't be determined."""
         first = await self._trial(code, until, context, writes=True)
         if first is None or first.may_differ:
             return ""
@@ -73,7 +71,7 @@ class CodeForesight:
         return _effect_words(first, second, schema_only=context.schema_only)
 
     async def _trial(self, code: str, until: float, context: ToolContext, *, writes: bool = False) -> CopiedRun | None:
-        """None where it did not come to an end of its own in time."""
+        """Run the code in a copy. Returns None if it didn't finish in time."""
         seconds = until - time.monotonic()
         if seconds <= 0:
             return None
@@ -85,18 +83,18 @@ class CodeForesight:
         return ran if ran is not None and ran.result.status in ("ok", "error") else None
 
     def _execute(self, code: str, seconds: float, runner: CodeRunner, *, writes: bool) -> CodeRun:
-        """In a copy, on its main thread."""
+        """Run the code. In a copy, on its main thread."""
         signs, effects = Signs(has_files=writes), self._effects()
         signs.look_for_names(TransformerManager().transform_cell(code), self._namespace())
         effects.before_code(code)
-        with signs.watching():
-            result = runner.run(code, keep=True, timeout=seconds, on_output=lambda _: None)
+        runner.watching = signs.watching
+        result = runner.run(code, keep=True, timeout=seconds, on_output=lambda _: None)
         changed = tuple(effects.after_code(code))
         return CodeRun(result.model_copy(update={"outputs": ()}), (), "", changed, may_differ=signs.seen)
 
 
 def _effect_words(first: CopiedRun, second: CopiedRun | None, *, schema_only: bool) -> str:
-    """The effects of both runs in a line; empty where they differ, or where it cannot be told."""
+    """Describe the effects in one line, or return "" if the two runs differ or can't be compared."""
     if second is None or first.files is None or _facts(first) != _facts(second):
         return ""
     words = EffectWords(first.names, schema_only)
@@ -112,11 +110,11 @@ def _effect_words(first: CopiedRun, second: CopiedRun | None, *, schema_only: bo
 
 
 def _facts(run: CopiedRun) -> object:
-    """What two runs of the same code have in common."""
+    """Return the facts that two runs of the same code should have in common."""
     error = run.result.error
     return run.effects, run.more_effects, run.files, error.name if error is not None else ""
 
 
 def _tried_words(attempts: Sequence[str]) -> str:
-    """The first alone: code that goes on without what it was refused may try what it would not in the kernel."""
+    """Describe the first blocked operation only: after it, the code may try things that it wouldn't in the kernel."""
     return f"in a trial run it wanted to {attempts[0]}" if attempts else ""

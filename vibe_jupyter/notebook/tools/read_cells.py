@@ -1,4 +1,4 @@
-"""The tool `read_notebook`: the cells, in outline, by what they hold, or whole with what they show."""
+"""The tool `read_notebook`: cells in outline, by search, or in full with their outputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
@@ -21,27 +21,20 @@ from vibe_jupyter.notebook.tools.schema_results import schema_cell, schema_listi
 from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
-_LINES: Final = 25
-"""Lines of one cell that are listed among others; the rest is only counted."""
-_CHARACTERS: Final = 1_500
-"""Characters of one cell that are listed among others, and of its outputs."""
-_AROUND: Final = 2
-"""Lines shown on each side of one that matches."""
-_ROOM: Final = RESULT_LIMIT - 600
-"""Characters of the cells in one result; the rest is for the lines around them."""
-_WIDTH: Final = 60
-"""Characters of a line of the outline, at most; with less than `_NARROW` the cells are left out of it."""
+_LINES: Final = 25  # lines of each listed cell; the rest is only counted
+_CHARACTERS: Final = 1_500  # characters of each listed cell, and of its outputs
+_AROUND: Final = 2  # lines of context around a match
+_ROOM: Final = RESULT_LIMIT - 600  # characters of cells in one result; the rest is for the lines around them
+_WIDTH: Final = 60  # characters per line of the outline; with less than `_NARROW`, cells are omitted from it
 _NARROW: Final = 20
-_HEADINGS: Final = 80
-"""Headings named in the outline."""
-_BRIEF: Final = 300
-"""Characters of one output in brief, and of a line around a match."""
+_HEADINGS: Final = 80  # headings in the outline
+_BRIEF: Final = 300  # characters of one abridged output, and of a line around a match
 
 Outputs = Literal["none", "brief", "full", "images"]
 
 
 class ReadNotebookArgs(BaseModel):
-    """Which cells, and how much of them."""
+    """Arguments of `read_notebook`: the cells, and how much of them to return."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,16 +46,15 @@ class ReadNotebookArgs(BaseModel):
 
 
 class _Page(NamedTuple):
-    """Cells that are shown together."""
+    """Cells of one result."""
 
     blocks: Sequence[str]
     shown: Sequence[Cell]
-    more: str = ""
-    """How to go on; empty where nothing is left."""
+    more: str = ""  # how to continue, or "" if nothing is left
 
 
 class ReadNotebookTool:
-    """Lists cells, each with what it takes to address it."""
+    """Returns cells with their addresses."""
 
     name = "read_notebook"
     description = (
@@ -131,7 +123,7 @@ class ReadNotebookTool:
         return cell_title(cell, self._cells.address(cell))
 
     def _outline(self, listing: Listing) -> ToolResult:
-        """Headings, states, and a line for each cell where there is room for all."""
+        """Return headings, states, and a line per cell if all of them fit."""
         cells, short = listing.cells, self._cells.short
         lines = [heading_line(cells, _HEADINGS), *state_lines(cells, short)]
         room = _ROOM - sum(map(len, lines))
@@ -165,7 +157,7 @@ class ReadNotebookTool:
         return _Page(blocks, wanted[args.offset : end], more)
 
     def _source_block(self, cell: Cell, limit: int, lines: int | None) -> tuple[str, bool]:
-        """A cell as listed, and whether all of its source is."""
+        """Return a cell's listing and whether it contains the whole source."""
         part = cell.source[:limit].split("\n")[:lines]
         whole = "\n".join(part) == cell.source
         out = [self._title(cell), *part]
@@ -208,7 +200,7 @@ class ReadNotebookTool:
 
 
 def _query_blocks(cells: Sequence[Cell], lines: Iterable[Sequence[int]], title: Callable[[Cell], str]) -> Iterator[str]:
-    """The matching lines of each cell, marked ``:``, with those around them, marked ``-``."""
+    """Yield each cell's matching lines, marked ``:``, with context lines, marked ``-``."""
     for cell, found in zip(cells, lines, strict=True):
         source = cell.source.split("\n")
         near = sorted({n for one in found for n in range(one - _AROUND, one + _AROUND + 1) if 0 <= n < len(source)})
@@ -221,7 +213,7 @@ def _query_blocks(cells: Sequence[Cell], lines: Iterable[Sequence[int]], title: 
 
 
 def _page(wanted: Sequence[Cell], offset: int, blocks: Iterable[str]) -> _Page:
-    """As many of the blocks, one for each cell, as there is room for."""
+    """Return as many blocks, one per cell, as fit."""
     shown: list[str] = []
     room = _ROOM
     for block in list(blocks)[offset:]:

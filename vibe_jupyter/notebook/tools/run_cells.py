@@ -58,10 +58,8 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.protocol.variable_effects import RowCount
 from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, WithoutValues, lost_words, unheard
 
-_SHOWN_TEXT: Final = 100_000
-"""Characters of output kept for the user in the step."""
-_TOLD_WAIT: Final = 0.1
-"""Seconds of waiting for an answer that are worth a word."""
+_SHOWN_TEXT: Final = 100_000  # characters of output kept in the step, for the user
+_TOLD_WAIT: Final = 0.1  # seconds; shorter waits for input aren't mentioned
 _TAKEN_BACK: Final = " (taken back; keep=true keeps them)"
 _STAYS: Final = " (in the kernel itself: this stays)"
 _ENDS_KERNEL: Final = (
@@ -70,17 +68,17 @@ _ENDS_KERNEL: Final = (
 _IN_COPY: Final = "in a copy of the kernel: nothing was changed"
 _IN_YOUR_COPY: Final = "in a copy of your kernel: nothing was changed"
 _PRINTED: Final = "Printed by the code:"
+# Beginnings of the report's own lines.
 _OUR_LINES: Final = re.compile(
     r"^\W*(?:ok in \d|error: |timeout after|interrupted by|names (?:created|changed):|changed in place:"
     r"|rows (?:lost|changed):|not allowed in the copy:|[\d,]+ more pictures? w|Printed by the code:|vibe-jupyter\b)",
     re.MULTILINE,
 )
-"""How lines of a report begin that are the product's own."""
 _ONLY_IN_COPY: Final = " (in the copy only; keep=true changes the kernel itself)"
 
 
 class RunCodeArgs(BaseModel):
-    """What the model says to run."""
+    """Arguments of `run_code`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -90,42 +88,40 @@ class RunCodeArgs(BaseModel):
     reason: str = Field(default="", description="Why; the user reads it.")
 
 
+# Returns marks of the variables that code may touch, equal as long as they look unchanged. Main thread.
 LookAtVariables = Callable[[str], Mapping[str, object]]
-"""Gives, for code, how the variables it may touch look now: equal as long as they look unchanged. Main thread."""
 
 
+# Returns suggestions for the missing name in an error, or "". Main thread.
 HintAtMissing = Callable[[str, RaisedError], str]
-"""Gives, for code and the error it raised, what is near the name that was missing; may be empty. Main thread."""
 
 
 def no_hint(_code: str, _error: RaisedError) -> str:
-    """Where nobody looks."""
     return ""
 
 
 class RowCounts(Protocol):
-    """Rows of frames that code changed: counted in a copy of the kernel, put in words here."""
+    """Row counts of frames that code changed: collected in a copy of the kernel, described here."""
 
     def counts(self, source: str) -> Sequence[RowCount]:
-        """Return what the latest run changed, if it was of this code. In the copy."""
+        """Return the changes of the latest run, if it ran this code. In the copy."""
         ...
 
     def lines_of_counts(self, source: str, counts: Sequence[RowCount]) -> Sequence[str]:
-        """Return a line for each."""
+        """Describe each change in a line."""
         ...
 
 
 def unheard_output(_text: str) -> None:
-    """Where nobody looks."""
+    """Ignore the output."""
 
 
 def nothing_seen(_code: str) -> Mapping[str, object]:
-    """Where nobody looks."""
     return {}
 
 
 class CodeOutlook:
-    """All that a card says of code in advance. On the engine's loop."""
+    """Everything an approval card says about code in advance. On the engine's loop."""
 
     def __init__(
         self,
@@ -135,29 +131,28 @@ class CodeOutlook:
     ) -> None:
         """
         Args:
-            main_thread: reads variables.
-            foresight: tries code; None where no copies can be made.
-            not_undone: gives, for code, the variables it may reach that undo would not restore, each with the reason.
+            main_thread: Reads variables.
+            foresight: Runs code in copies; None if none can be made.
+            not_undone: Returns variables that code may reach and undo wouldn't restore, each with the reason.
         """
         self._main_thread = main_thread
         self._foresight = foresight
         self._not_undone = not_undone
 
     async def words(self, code: str, context: ToolContext, *, tries: bool) -> str:
-        """What it would change, where it may be tried, and what of it cannot be undone; empty for neither."""
+        """Describe the effects of code (if `tries`), and what undo wouldn't restore; "" if there is nothing to say."""
         changes = await self._foresight.words(code, context) if tries and self._foresight is not None else ""
         lost = await self._main_thread.call(lambda: self._not_undone(code), raises=False)
         return " · ".join(filter(None, (lost_words(list(lost)), changes)))
 
 
 class WaitingTime:
-    """Counts the time in which code waits for what the user types, and passes on that it does."""
+    """Stopwatch for the time that code waits for `input()`. Forwards the state."""
 
     def __init__(self, tell: Callable[[bool], None]) -> None:
         self.seconds = 0.0
         self._tell = tell
-        self._began = 0.0
-        """By `time.monotonic`."""
+        self._began = 0.0  # by `time.monotonic`
 
     def __call__(self, waits: bool) -> None:
         now = time.monotonic()
@@ -169,7 +164,7 @@ class WaitingTime:
 
 
 class RunCodeTool:
-    """Runs code on the main thread, in the user's namespace; where it only looks, in a copy of the kernel."""
+    """Runs code on the main thread, in the user's namespace, or if it only reads, in a copy of the kernel."""
 
     name = "run_code"
     description = (
@@ -198,15 +193,11 @@ class RunCodeTool:
         self._looks = looks
         self._hint = hint
         self._drawing = drawing or ChartDrawing()
-        self.exploration: CodeExploration | None = None
-        """Where code runs that only looks; None where it cannot."""
-        self.copies_first = True
-        """Whether code that is allowed runs there, too, unless it is to keep its names."""
-        self.outlook: CodeOutlook | None = None
-        """Says in advance what code would change; None where nobody can."""
+        self.exploration: CodeExploration | None = None  # runs read-only code in copies; None if unavailable
+        self.copies_first = True  # whether approved code also runs in a copy first, unless it is to keep its names
+        self.outlook: CodeOutlook | None = None  # previews the effects of code; None if unavailable
         self.row_changes: RowChanges = no_row_changes
-        self.row_counts: RowCounts | None = None
-        """Counts rows in copies; None where nobody does."""
+        self.row_counts: RowCounts | None = None  # counts rows in copies; None if unavailable
         self.hint_of_copy: HintAtMissing = no_hint
 
     def headline(self, args: RunCodeArgs) -> Headline:
@@ -219,7 +210,7 @@ class RunCodeTool:
         return (Resource(kind="code", value=args.code, access="execute"),)
 
     async def precheck(self, args: RunCodeArgs) -> None:
-        """Before the user is asked: the code starts no other run, and can begin at all."""
+        """Check, before asking the user, that the code starts no other run and has valid syntax."""
         must_be_no_prompt("this code", args.code)
         if fault := syntax_fault(args.code, self._runner.shell):
             raise NothingDone(f"Nothing was done: {fault}")
@@ -231,6 +222,7 @@ class RunCodeTool:
             explored = await self.explore(args, context)
             if isinstance(explored, ToolResult):
                 return explored
+            # Code that ended its copy would end the kernel too: permission given in advance doesn't cover that.
             if explored.is_harmful:
                 raise NothingDone(_ENDS_KERNEL.format(reason=explored.reason))
             why_here = explored.reason
@@ -240,7 +232,7 @@ class RunCodeTool:
         return ran.model_copy(update={"summary": f"{ran.summary}, in your kernel: {why_here}"})
 
     async def _run_in_kernel(self, args: RunCodeArgs, context: ToolContext, why_here: str) -> ToolResult:
-        """Run it on the main thread; `why_here` says why a copy would not do, if one was tried."""
+        """Run the code on the main thread. `why_here` says why a copy wouldn't do, if one was tried."""
         waiting = WaitingTime(context.waits)
 
         def execute() -> tuple[CodeRun, Sequence[str]]:
@@ -264,7 +256,7 @@ class RunCodeTool:
         status = ""
         if waiting.seconds >= _TOLD_WAIT:
             status = f"; {waiting.seconds:.1f} s of it waiting for input()"
-        if why_here:  # what code wanted may be named after a value
+        if why_here:  # a blocked operation may be named after a value
             status += ", in the kernel" if context.schema_only else f", in the kernel: {why_here}"
         changed = _changed_text(ran.changed)
         changed += _STAYS if changed and not args.keep else ""
@@ -272,11 +264,11 @@ class RunCodeTool:
         return await self._code_result(args, told, schema_only=context.schema_only)
 
     def can_explore(self, args: RunCodeArgs) -> bool:
-        """What is to stay cannot stay in a copy."""
+        """Return whether the code may run in a copy: names to keep can't be kept there."""
         return self.exploration is not None and not args.keep
 
     async def explore(self, args: RunCodeArgs, context: ToolContext) -> ToolResult | NotExplored:
-        """Run it in a copy of the kernel."""
+        """Run the code in a copy of the kernel."""
         must_be_no_prompt("this code", args.code)
         assert self.exploration is not None
         ran = await self.exploration.run(args.code, args.timeout, context, lambda runner: self._in_copy(args, runner))
@@ -301,7 +293,7 @@ class RunCodeTool:
         return ran if self.row_counts is None else ran._replace(rows=tuple(self.row_counts.counts(args.code)))
 
     async def _notes_of_copy(self, args: RunCodeArgs, ran: CopiedRun, *, schema_only: bool) -> Sequence[str]:
-        """What there is to say besides the outputs. Made here, of checked facts."""
+        """Return notes besides the outputs, composed from validated facts."""
         hint, error = "", ran.result.error
         if error is not None and not schema_only:
             hint = await self._main_thread.call(lambda: self.hint_of_copy(args.code, error), raises=False)
@@ -311,11 +303,11 @@ class RunCodeTool:
         return (hint, changed and f"{changed}{_ONLY_IN_COPY}", *rows, tried, _pictures_text(ran.pictures_left_out))
 
     def can_foresee(self, args: RunCodeArgs) -> bool:
-        """Code is tried before it is asked about."""
+        """Return whether effects of code can be previewed."""
         return self.outlook is not None
 
     async def foresee(self, args: RunCodeArgs, context: ToolContext, *, tries: bool) -> str:
-        """What it would change, in a line."""
+        """Preview the effects of the code in one line."""
         must_be_no_prompt("this code", args.code)
         return await self.outlook.words(args.code, context, tries=tries) if self.outlook is not None else ""
 
@@ -327,7 +319,7 @@ class RunCodeTool:
         on_asking: OnAsking = unheard,
         on_shown: Callable[[], None] = unseen,
     ) -> CodeRun:
-        """Main thread, of the kernel or of a copy."""
+        """Run the code. Main thread of the kernel or of a copy."""
         before = self._looks(args.code)
         result = runner.run(
             args.code,
@@ -374,20 +366,18 @@ class RunCodeTool:
 
 
 class _ToldRun(NamedTuple):
-    """The parts of a report on one piece of code."""
+    """Parts of the report on one piece of code."""
 
     result: ExecutionResult
-    also: str
-    """Goes behind the first line."""
-    names_note: str
-    """Goes behind the names that were bound."""
+    also: str  # appended to the first line
+    names_note: str  # appended to the names that were bound
     notes: Sequence[str]
     others: OtherNames = NO_OTHERS
     in_copy: bool = False
 
 
 def _fenced(output: str) -> str:
-    """Return the output of a copy; set apart if a line of it could be taken for one of ours."""
+    """Return the output of a copy, quoted if one of its lines looks like the report's own."""
     return output if _OUR_LINES.search(output) is None else f"{_PRINTED}\n{indent(output, '| ', lambda _: True)}"
 
 
@@ -404,7 +394,7 @@ def _pictures_text(count: int) -> str:
 
 
 def _with_error_in_outputs(result: ExecutionResult) -> ExecutionResult:
-    """The message of an error is data of the code: it stands with the outputs, and not in the first line."""
+    """Move an error's message from the first line to the outputs, since it is data of the code."""
     error = result.error
     if error is None:
         return result
@@ -416,7 +406,7 @@ def _with_error_in_outputs(result: ExecutionResult) -> ExecutionResult:
 
 
 class RunCellsArgs(BaseModel):
-    """Which cells, in which order."""
+    """Arguments of `run_cells`: the cells, in order of execution."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -438,17 +428,16 @@ class RunCellsTool:
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
+        # The cells at the latest check: what the card shows, and therefore what runs.
         self._checked: Listing | None = None
-        """The cells when the last call was checked: what its card shows, and so what it runs."""
-        self.outlook: CodeOutlook | None = None
-        """Says in advance what code would change; None where nobody can."""
+        self.outlook: CodeOutlook | None = None  # previews the effects of code; None if unavailable
 
     def can_foresee(self, args: RunCellsArgs) -> bool:
-        """What runs is tried before it is asked about."""
+        """Return whether effects of code can be previewed."""
         return self.outlook is not None
 
     async def foresee(self, args: RunCellsArgs, context: ToolContext, *, tries: bool) -> str:
-        """What they would change, in a line; nothing of cells with a magic of their own."""
+        """Preview the effects of the cells in one line; "" if one has a cell magic."""
         await self._access.reads.listing()
         sources = [cell.source for cell in await self._chosen_cells(args)]
         if self.outlook is None or any(source.lstrip().startswith("%%") for source in sources):
@@ -474,29 +463,29 @@ class RunCellsTool:
         return tuple(Resource(kind="cell", value=one, access="execute") for one in args.cells)
 
     async def precheck(self, args: RunCellsArgs) -> None:
-        """Before the user is asked: the cells are there, and as the agent read them."""
+        """Check, before asking the user, that the cells exist and are as the agent read them."""
         self._checked = await self._access.reads.listing()
         await self._chosen_cells(args)
 
     async def run(self, args: RunCellsArgs, context: ToolContext) -> ToolResult:
         cells = await self._cells_to_run(args)
-        skipped = CellChange(note=await self._skipped_note(args))  # first: a run gives cells other numbers
+        skipped = CellChange(note=await self._skipped_note(args))  # before the run, which changes the cells' numbers
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
         tells = told_outputs(context, sees_images=self._sees_images())
         done = await seen_runs(self._access, done) if tells == "images" else done
         return runs_result(self._access, done, len(cells), seconds=args.timeout, written=skipped, tells=tells)
 
     async def _skipped_note(self, args: RunCellsArgs) -> str:
-        """Name the cells that groups left out because of their tag; "" if there are none."""
+        """Name the cells that groups skipped because of their tag, or return ""."""
         skipped = {cell.id: cell for selected in await self._select(args.cells) for cell in selected.skipped}
         names = ", ".join(map(self._access.reads.address, skipped.values()))
-        return f"\nSkipped, as the tag {SKIP_TAG} says: {names}. Named alone, they run." if names else ""
+        return f"\nSkipped because of the tag {SKIP_TAG}: {names}. Named alone, they run." if names else ""
 
     async def _cells_to_run(self, args: RunCellsArgs) -> list[Cell]:
-        """As they were checked, or as they are if anything was changed since.
+        """Return the cells as checked, or as they are now if anything changed since.
 
         Raises:
-            NothingDone: one of them cannot be run; none is.
+            NothingDone: One of them can't be run, or there are none.
         """
         if self._checked is None or self._checked is not self._access.reads.last:
             await self._access.reads.listing()
@@ -509,16 +498,16 @@ class RunCellsTool:
         return with_dependents(known, reads.last.cells) if args.dependents and reads.last else known
 
     async def _chosen_cells(self, args: RunCellsArgs) -> list[Cell]:
-        """The cells to run.
+        """Return the cells to run.
 
         Raises:
-            NothingDone: one of them cannot be run; none is.
+            NothingDone: One of them can't be run, or there are none.
         """
         reads = self._access.reads
         all_cells = (await reads.listing(fresh=False)).cells
         chosen = await self._select(args.cells)
         for selected in chosen:
-            # Groups are what they are when they run: "stale" means what the user edited, too.
+            # Groups are resolved when they run: "stale" includes cells that the user edited.
             await self._access.let_through(selected, needed="nothing" if is_group(selected.reference) else "unchanged")
         cells = in_order(chosen)
         cells = with_dependents(cells, all_cells) if args.dependents else cells
@@ -553,7 +542,7 @@ class RunCellsTool:
 
 
 def with_dependents(cells: Sequence[Cell], all_cells: Sequence[Cell]) -> list[Cell]:
-    """The cells, and behind them those that use what they bind or change, in the notebook's order."""
+    """Return the cells, followed by those that use what they bind or change, in notebook order."""
     wanted = [cell.id for cell in cells]
     later = set(dependents(all_cells, wanted)).difference(wanted)
     return [*cells, *(cell for cell in all_cells if cell.id in later and not _is_left_out(cell))]

@@ -1,4 +1,4 @@
-"""Runs of cells, one after the other, and what is reported of them."""
+"""Sequential runs of cells, and their reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,25 +23,21 @@ from vibe_jupyter.notebook.tools.schema_results import schema_result
 from vibe_jupyter.protocol import Cell, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
 
-_ROOM_FOR_STATUS: Final = 400
-"""Characters of a result kept for its first line."""
-_ROOM_FOR_HEAD: Final = 150
-"""The same for the line above the outputs of each cell."""
+_ROOM_FOR_STATUS: Final = 400  # characters of a result reserved for its first line
+_ROOM_FOR_HEAD: Final = 150  # characters reserved for the line above each cell's outputs
 _NOTHING: Final = "Nothing was done: "
 _HERE: Final = "Its output is shown in the prompt's cell, not under the cell itself."
 
 
+# What the model receives of outputs: text, text and images, or sizes only.
 ToldOutputs = Literal["text", "images", "sizes"]
-"""What the model hears of outputs: their text, images too, or no value at all."""
 
 
 class CellChange(NamedTuple):
-    """What was done to a cell before it ran."""
+    """Change made to a cell before it ran."""
 
-    how: str = ""
-    """Such as ``inserted``; empty where nothing was."""
-    note: str = ""
-    """What else there is to say of it, behind the results."""
+    how: str = ""  # such as ``inserted``; "" for none
+    note: str = ""  # a further note, appended to the results
 
 
 NO_CHANGE: Final = CellChange()
@@ -49,12 +45,9 @@ NO_CHANGE: Final = CellChange()
 
 @dataclass(frozen=True)
 class CellRunResult:
-    """One cell and what came of it."""
-
     cell: Cell
     run: CellRun
-    rows: tuple[str, ...] = ()
-    """What became of the rows of frames, a line for each."""
+    rows: tuple[str, ...] = ()  # changes of frame rows, one line each
 
     @property
     def ok(self) -> bool:
@@ -69,10 +62,10 @@ async def run_cells(
     seconds: float | None = None,
     stop_on_error: bool = True,
 ) -> list[CellRunResult]:
-    """Run them one after the other, to the end or to the first that fails; a stop by the user ends it always.
+    """Run cells in order until one fails. An interrupt by the user always stops.
 
     Raises:
-        ToolError: the first could not be started, or a later one; then it says which ran.
+        ToolError: A cell couldn't be started; if it wasn't the first, the message says which ran.
     """
     done: list[CellRunResult] = []
     for cell in cells:
@@ -98,7 +91,7 @@ async def run_written(
     """Run a cell that was just written.
 
     Raises:
-        ToolError: it could not be started; says too that what was written stands.
+        ToolError: It couldn't be started; the message says that the change was made.
     """
     try:
         done = await run_cells(access, [cell], context)
@@ -111,17 +104,17 @@ async def run_written(
 
 
 def told_outputs(context: ToolContext, *, sees_images: bool) -> ToldOutputs:
-    """What this model may be told."""
+    """Return what the model may receive of outputs."""
     return "sizes" if context.schema_only else "images" if sees_images else "text"
 
 
 def _told_runs(done: Sequence[CellRunResult]) -> Sequence[CellRunResult]:
-    """The runs without values."""
+    """Return the results without values."""
     return [replace(ran, run=replace(ran.run, result=schema_result(ran.run.result, ran.cell.source))) for ran in done]
 
 
 async def seen_runs(access: CellAccess, done: Sequence[CellRunResult]) -> list[CellRunResult]:
-    """The same with pictures of their charts."""
+    """Add images to the charts in the results."""
     return [replace(ran, run=await _with_pictures(access, ran)) for ran in done]
 
 
@@ -142,7 +135,7 @@ def runs_result(
     written: CellChange = NO_CHANGE,
     tells: ToldOutputs = "text",
 ) -> ToolResult:
-    """The report for the model, the user and the log."""
+    """Return the report for the model, the user and the log."""
     told = _told_runs(done) if tells == "sizes" else done
     names = [access.reads.address(_numbered_cell(ran)) for ran in done]
     access.reads.remembered.show(map(_numbered_cell, done))
@@ -180,7 +173,7 @@ def runs_result(
 
 
 def _numbered_cell(ran: CellRunResult) -> Cell:
-    """The cell with the number that it has now."""
+    """Return the cell with its new execution count."""
     count = ran.run.result.execution_count
     return ran.cell.model_copy(update={"execution_count": count}) if ran.run.in_place and count else ran.cell
 
@@ -191,7 +184,7 @@ def _quiet_words(ran: CellRunResult, name: str) -> str:
 
 
 def _fair_share(lengths: Sequence[int], room: int) -> int:
-    """The longest that a text may be so that all of these have room together."""
+    """Return the longest length per text with which all of them fit."""
     left = sorted(lengths)
     for place, length in enumerate(left):
         share = room // (len(left) - place)

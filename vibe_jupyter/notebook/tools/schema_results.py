@@ -1,4 +1,4 @@
-"""What came of code, without any value of the user's data: how it ended, how much it showed, where it failed."""
+"""Results of code without values of the user's data: how it ended, how much it displayed, where it failed."""
 
 import re
 from collections import Counter
@@ -19,11 +19,11 @@ _PICTURES: Final = ("image/",)
 
 
 def schema_result(result: ExecutionResult, code: str) -> ExecutionResult:
-    """The same without values: its outputs are one line that counts them.
+    """Remove values from a result. Its outputs become one line that counts them.
 
     Args:
-        result: of the code.
-        code: what ran.
+        result: Result of the code.
+        code: The code.
     """
     words = set(_WORD.findall(code))
     error = result.error
@@ -44,17 +44,17 @@ def schema_result(result: ExecutionResult, code: str) -> ExecutionResult:
 
 
 def schema_cell(cell: Cell) -> Cell:
-    """The cell with outputs of which only the kind and the size are reported, and of an error its class."""
+    """Reduce a cell's outputs to kind and size, and errors to their class."""
     return cell.model_copy(update={"outputs": tuple(map(_schema_brief, cell.outputs))}) if cell.outputs else cell
 
 
 def schema_listing(listing: Listing) -> Listing:
-    """The same with such cells."""
+    """Reduce the outputs of all cells."""
     return replace(listing, cells=tuple(map(schema_cell, listing.cells)))
 
 
 def outputs_words(outputs: Iterable[Output]) -> str:
-    """How much was shown; empty for nothing."""
+    """Describe how much was displayed, or return ""."""
     counts: Counter[str] = Counter()
     for output in outputs:
         if output["output_type"] == "stream":
@@ -67,7 +67,7 @@ def outputs_words(outputs: Iterable[Output]) -> str:
 
 
 def _failed_line(traceback: str, code: str) -> str:
-    """Which line of the code failed, where that is known."""
+    """Return which line of the code failed, or "" if unknown."""
     lines = [int(found[1] or found[2]) for found in _LINE.finditer(traceback)]
     known = [line for line in lines if 0 < line <= code.count("\n") + 1]
     return f"(line {known[0]})" if known else ""

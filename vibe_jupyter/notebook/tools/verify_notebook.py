@@ -1,4 +1,4 @@
-"""The tool `verify_notebook`: whether the notebook, run from the top in a fresh kernel, shows what it shows now."""
+"""The tool `verify_notebook`: checks whether a run from the top in a fresh kernel gives the same outputs."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -22,43 +22,41 @@ from vibe_jupyter.notebook.verification import (
 from vibe_jupyter.protocol import SKIP_TAG, WHOLE, Cell, Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 
+# Labels of cells without a comparison, by kind.
 _NOT_COMPARED: Final = (
     ("not compared", "Not compared, because they had not run before"),
     ("prompt", "Skipped prompts"),
     ("skipped", f"Skipped because of the tag {SKIP_TAG}"),
 )
-"""Kinds of cells without a comparison, in words."""
-_NAMED: Final = 30
-"""Cells of one kind that are named."""
+_NAMED: Final = 30  # cells of one kind to name
 
 
 class VerifyNotebookArgs(BaseModel):
-    """How far, and how long."""
+    """Arguments of `verify_notebook`: the last cell, and the time limit."""
 
     model_config = ConfigDict(extra="forbid")
 
     until: str | None = Field(default=None, min_length=1, description="The last cell.")
-    timeout: float | None = Field(default=None, gt=0, json_schema_extra=UNLISTED)
-    """Seconds of one cell."""
+    timeout: float | None = Field(default=None, gt=0, json_schema_extra=UNLISTED)  # seconds per cell
 
 
 class NotebookVerification:
-    """Takes the cells as they stand, and runs them in a fresh kernel. On the engine's loop."""
+    """Runs the current cells in a fresh kernel. On the engine's loop."""
 
     def __init__(self, reads: CellReads, folder: Path) -> None:
         """
         Args:
-            reads: the notebook.
-            folder: where its cells run.
+            reads: Cells of the notebook.
+            folder: Working directory of the fresh kernel.
         """
         self._reads = reads
         self._folder = folder
 
     async def chosen_cells(self, until: str | None) -> list[Cell]:
-        """All cells from the top, up to the one that is meant.
+        """Return all cells from the top, up to `until`.
 
         Raises:
-            ToolError: there is no notebook, no such cell, or no code.
+            ToolError: There is no notebook, no such cell, or no code.
         """
         cells = list((await self._reads.listing()).cells)
         if until is not None:
@@ -71,7 +69,7 @@ class NotebookVerification:
     async def verify(
         self, cells: Sequence[Cell], *, seconds: float | None, heard: VerdictHeard = unheard_verdict
     ) -> list[CellVerdict]:
-        """See `verify_in_process`."""
+        """Run the cells with `verify_in_process` and store the verdicts."""
         shown = [ShownCell(cell, await self._reads.outputs(cell) if cell.outputs else ()) for cell in cells]
         verdicts = await verify_in_process(shown, self._folder, seconds=seconds, heard=heard)
         self._reads.verified = VerifiedCells(datetime.now(UTC), verdicts, {cell.id: cell.hash for cell in cells})
@@ -79,7 +77,7 @@ class NotebookVerification:
 
 
 class VerifyNotebookTool:
-    """Runs the notebook beside the live kernel, which is neither asked nor changed."""
+    """Runs the notebook in a separate kernel, leaving the live kernel alone."""
 
     name = "verify_notebook"
     description = (
@@ -115,7 +113,7 @@ class VerifyNotebookTool:
         return (Resource(kind="cell", value=args.until or "all", access="execute"),)
 
     async def precheck(self, args: VerifyNotebookArgs) -> None:
-        """Before the user is asked: there is something to run."""
+        """Check, before asking the user, that there is something to run."""
         await self._verification.chosen_cells(args.until)
 
     async def run(self, args: VerifyNotebookArgs, context: ToolContext) -> ToolResult:
@@ -132,7 +130,7 @@ class VerifyNotebookTool:
         try:
             verdicts = await self._verification.verify(cells, seconds=args.timeout, heard=heard)
         except ToolError:
-            if context.schema_only:  # it ends with the last words of the fresh kernel
+            if context.schema_only:  # the message ends with the fresh kernel's last output
                 raise ToolError("The notebook could not be run in a fresh kernel.") from None
             raise
         told = [_without_values(one) for one in verdicts] if context.schema_only else verdicts
@@ -150,7 +148,7 @@ def _without_values(verdict: CellVerdict) -> CellVerdict:
 
 
 def verification_summary(verdicts: Sequence[CellVerdict]) -> str:
-    """The same in a few words, for the user."""
+    """Summarize the verdicts for the user."""
     differing = sum(one.kind == "differs" for one in verdicts)
     error = next((one for one in verdicts if one.kind == "error"), None)
     parts = ["1 cell's output differs" if differing == 1 else f"{differing} cells' outputs differ"] if differing else []
@@ -159,11 +157,11 @@ def verification_summary(verdicts: Sequence[CellVerdict]) -> str:
 
 
 def verification_lines(verdicts: Sequence[CellVerdict], short: Mapping[str, str]) -> list[str]:
-    """How many ran, then what differs, one line for each cell.
+    """Return the number of cells that ran, then a line for each difference.
 
     Args:
-        verdicts: what came of each.
-        short: ids to the parts of them that are enough.
+        verdicts: The verdicts.
+        short: Short ids by id.
     """
     ran = sum(one.kind not in ("prompt", "skipped") for one in verdicts)
     lines = [f"{ran} cell{'s' * (ran != 1)} ran from the top in a fresh kernel"]
