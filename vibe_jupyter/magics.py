@@ -1,6 +1,6 @@
-"""`%vibe` and `%%vibe`: parse, call the app, show.
+"""`%vibe` and `%%vibe`: parse the line, call the app, show the result.
 
-This module is imported by `%load_ext`, so it imports nothing heavy: the app comes with the first prompt.
+Imported by `%load_ext`, so it imports nothing heavy: the app is imported with the first prompt.
 """
 
 import re
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _QUESTION = lazy_pattern(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
 _YES = lazy_pattern(r"^\s*--yes=\S+")
+# Message below the transcript of a run that the user stopped.
 STOPPED = "the run was stopped; the cells queued after this one do not run"
-"""What is left under the transcript of a run that the user stopped."""
 _ASKED = 'vibe_jupyter.ask("look at my data")'
 
 
 @magics_class
 class VibeMagics(Magics):
-    """Holds the one app of this kernel, from its first prompt on."""
+    """The magics, and the kernel's app from its first prompt on."""
 
     def __init__(self, shell: InteractiveShell, pump: "Pump | None") -> None:
         super().__init__(shell)
@@ -47,9 +47,9 @@ class VibeMagics(Magics):
 
     @property
     def app(self) -> "App":
-        """The app, built at first use."""
+        """The app, created on first use."""
         if self._app is None:
-            # Half an import would stay half, so an interrupt waits for its end.
+            # An interrupted import would leave modules half-initialized, so interrupts wait until it is done.
             with self._presses.raising(False), without_working_folder(), without_collections():
                 from vibe_jupyter.app import App
 
@@ -60,15 +60,15 @@ class VibeMagics(Magics):
 
     @property
     def folder(self) -> Path:
-        """Where the agent's project begins: the working folder, as it was when the app was built."""
+        """The project folder: the working folder at the time the app was created."""
         return Path.cwd() if self._app is None else self._app.folder
 
-    @no_var_expand  # the prompt is the user's text: `{x}` in it is no order to send the value of x
+    @no_var_expand  # the prompt is the user's text: `{x}` in it doesn't ask to send the value of x
     @line_cell_magic
     def vibe(self, line: str, cell: str | None = None, __tracebackhide__: bool = True) -> None:
-        """Ask the agent, or give one of the commands `%vibe help` lists.
+        """Send a prompt to the agent, or run one of the commands that `%vibe help` lists.
 
-        `__tracebackhide__` keeps this frame out of the traceback of an interrupt in the instant before it is ours.
+        `__tracebackhide__` hides this frame in the traceback of an interrupt that arrives before we handle interrupts.
         """
         try:
             with self._presses.owned():
@@ -78,11 +78,11 @@ class VibeMagics(Magics):
             raise RunStopped(STOPPED) from None
 
     def ask(self, prompt: str, options: Options) -> "Reply":
-        """Take one prompt to its end.
+        """Run one prompt to completion.
 
         Raises:
-            VibeError: it did not begin; nothing was sent.
-            RunStopped: the user stopped it.
+            VibeError: The run couldn't begin; nothing was sent.
+            RunStopped: The user stopped it.
         """
         try:
             with self._presses.owned(), open_files_named():
@@ -93,7 +93,7 @@ class VibeMagics(Magics):
             raise RunStopped(STOPPED) from None
 
     async def ask_beside(self, prompt: str, options: Options) -> "Reply":
-        """The same while the loop of this thread goes on."""
+        """Async variant of `ask`. This thread's event loop stays free during the run."""
         try:
             with self._presses.owned():
                 self._presses.check()
@@ -138,10 +138,10 @@ class VibeMagics(Magics):
             raise RunFailed(f"The run ended early: {reply.reason}.")
 
     def _prompt(self, text: str, options: Options) -> "Reply":
-        """Take a prompt to its end; whatever breaks in, no run goes on without us.
+        """Run a prompt to completion. On any exception, the run is ended as well.
 
         Raises:
-            KeyboardInterrupt: the user stopped it, and not for the sake of the cells that wait.
+            KeyboardInterrupt: The user stopped it, and the queued cells shouldn't run.
         """
         app = self.app
         self._presses.check()
@@ -154,15 +154,16 @@ class VibeMagics(Magics):
         return reply
 
     def _check_end(self, reply: "Reply", options: Options) -> None:
-        """
+        """Check whether the user stopped the run.
+
         Raises:
-            KeyboardInterrupt: the user stopped the run, and not for the sake of the cells that wait.
+            KeyboardInterrupt: They did, and the queued cells shouldn't run.
         """
         if reply.reason == "interrupted" and not self.app.stopped_for_queue and not options.keep_going:
             raise KeyboardInterrupt
 
     def panel(self, command: str = "") -> "PanelAnswer":
-        """How everything stands, for JupyterLab's side panel, after a command of `%vibe` that a button there gave."""
+        """Return the state for JupyterLab's side panel, after running the command of a button there, if any."""
         with self._presses.owned():
             app = self.app
             with without_working_folder():
@@ -171,7 +172,7 @@ class VibeMagics(Magics):
                 return PanelAnswer(panel_state(app, command))
 
     def panel_models(self) -> "PanelAnswer":
-        """The models that the server of the current model lists, for the same."""
+        """Return the models that the current model's server lists, for the side panel."""
         with self._presses.owned():
             app = self.app
             with without_working_folder():
@@ -180,7 +181,7 @@ class VibeMagics(Magics):
                 return PanelAnswer(panel_models(app))
 
     def panel_undo(self, conversation: str, run: int) -> "PanelAnswer":
-        """What undoing a run would do now, for the button below its output."""
+        """Preview what undoing the run would change, for the Undo button below its output."""
         with self._presses.owned():
             app = self.app
             with without_working_folder():
@@ -190,7 +191,7 @@ class VibeMagics(Magics):
                 return PanelAnswer(panel_undo(app, UndoableRun(conversation, run)))
 
     def close(self) -> None:
-        """End everything this kernel started."""
+        """Stop everything this kernel has started."""
         if self._app is not None:
             self._app.close()
             self._app = None
@@ -204,7 +205,7 @@ class VibeMagics(Magics):
             self._read_ahead = None
 
     def _is_command(self, line: str) -> bool:
-        """Do a sub-command; False when the words are a prompt."""
+        """Run a sub-command. Returns False if the line is a prompt."""
         try:
             with self._presses.raising(), open_files_named():
                 return self._run_command(line)
@@ -213,7 +214,7 @@ class VibeMagics(Magics):
             return True
 
     def _run_command(self, line: str) -> bool:
-        # `vibe-jupyter run --yes` puts it before every line
+        # `vibe-jupyter run --yes` inserts the option before every line.
         said = run_command(_YES.sub("", line), lambda: self.app, self._app)
         if said:
             print(said)
@@ -221,10 +222,10 @@ class VibeMagics(Magics):
 
 
 def _without_keep(options: Options) -> Options:
-    """The options of a line, which shares its output with the rest of its cell.
+    """Return the options of a line magic, whose answer can't be stored because the cell's output may contain more.
 
     Raises:
-        ConfigError: it is to keep its answer.
+        ConfigError: The options ask to store it.
     """
     if options.keep:
         raise ConfigError("--keep requires a whole cell: write the prompt under %%vibe --keep.")
@@ -232,14 +233,14 @@ def _without_keep(options: Options) -> Options:
 
 
 def question_marks(lines: list[str]) -> list[str]:
-    """Keep IPython from taking a prompt that ends in ``?`` for a request for help."""
+    """Prevent IPython from treating a prompt that ends in `?` as a request for help."""
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
     return [_QUESTION.sub(lambda m: f"{m[1]}get_ipython().run_line_magic('vibe', {m[2]!r})", line) for line in lines]
 
 
 def load_magics(shell: InteractiveShell) -> None:
-    """Register the magics and install the pump; a second load leaves one of each."""
+    """Register the magics and install the pump. Loading again replaces them."""
     unload_magics(shell)
     magics = VibeMagics(shell, _installed_pump(shell))
     shell.register_magics(magics)
@@ -257,14 +258,14 @@ def load_magics(shell: InteractiveShell) -> None:
 
 
 def unload_magics(shell: InteractiveShell) -> None:
-    """Take away what `load_magics` put there."""
+    """Undo `load_magics`."""
     registry = _magics_registry(shell)
     loaded = registry.get(VibeMagics.__name__)
     if isinstance(loaded, VibeMagics):
-        loaded.close()  # refused while a run is active: all stays
+        loaded.close()  # raises while a run is active, so that everything stays registered
         del registry[VibeMagics.__name__]
         held = cast("list[object]", shell.configurables)
-        if loaded in held:  # IPython's `Magics` puts itself there
+        if loaded in held:  # IPython's `Magics` registers itself there
             held.remove(loaded)
         magics = cast("dict[str, dict[str, object]]", shell.magics_manager.magics)  # pyright: ignore[reportUnknownMemberType]
         for kind in ("line", "cell"):
@@ -282,19 +283,19 @@ def ask(
     max_turns: int | None = None,
     yes: str | tuple[str, ...] = (),
 ) -> "Reply":
-    """Run the agent on a prompt and wait for its end; the run is shown as under `%%vibe`.
+    """Run the agent on a prompt and wait until it finishes. The run is displayed as with `%%vibe`.
 
     Args:
-        prompt: the task.
-        model: alias, name, or NAME@URL; None for the chosen model.
-        agent: its name; None for the session's.
-        max_turns: requests to the model, 1-200; None for the configured limit.
-        yes: tools that run without asking, in this run only; one name, or some.
+        prompt: The task.
+        model: Alias, name, or NAME@URL; None for the selected model.
+        agent: Name of the agent; None for the session's.
+        max_turns: Limit of model requests, 1-200; None for the configured limit.
+        yes: Name or names of tools that run without approval, in this run only.
 
     Raises:
-        NotebookError: there is no IPython shell here.
-        ConfigError: no model is configured, a setting is wrong, or the prompt is empty.
-        RunStopped: the user stopped it; a KeyboardInterrupt.
+        NotebookError: There is no IPython shell.
+        ConfigError: No model is configured, a setting is invalid, or the prompt is empty.
+        RunStopped: The user stopped it; a KeyboardInterrupt.
     """
     return _present_magics(prompt).ask(prompt, _options(model, agent, max_turns, yes))
 
@@ -307,9 +308,9 @@ async def aask(
     max_turns: int | None = None,
     yes: str | tuple[str, ...] = (),
 ) -> "Reply":
-    """As `ask`, for a cell that awaits it: other tasks of the kernel's event loop go on while the agent works.
+    """Run the agent like `ask`, for a cell that awaits it: other tasks of the kernel's event loop continue meanwhile.
 
-    Takes and raises what `ask` does, and a `NotebookError` where another run is open.
+    Takes the arguments of `ask` and raises the same errors, and `NotebookError` if another run is active.
     """
     return await _present_magics(prompt).ask_beside(prompt, _options(model, agent, max_turns, yes))
 
@@ -320,7 +321,7 @@ def _options(model: str | None, agent: str | None, max_turns: int | None, yes: s
 
 
 def _present_magics(prompt: str) -> VibeMagics:
-    """The magics of this shell, loaded where they are not."""
+    """Return the magics of the current shell, loading them if necessary."""
     if not isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"The prompt is no text but {type(prompt).__name__}. Pass one: {_ASKED}.")
     if not prompt.strip():
@@ -336,12 +337,12 @@ def _present_magics(prompt: str) -> VibeMagics:
 
 
 def _magics_registry(shell: InteractiveShell) -> dict[str, object]:
-    """The magics objects of a shell by class name."""
+    """Return the magics objects of a shell by class name."""
     return cast("dict[str, object]", shell.magics_manager.registry)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _installed_pump(shell: InteractiveShell) -> "Pump | None":
-    """The pump of a kernel; None in a terminal, and where the kernel lacks what it needs."""
+    """Return the installed pump of a kernel, or None in a terminal and for kernels that don't support it."""
     if not hasattr(shell, "kernel"):
         return None
     with without_working_folder():

@@ -1,7 +1,7 @@
-"""The tour: a scripted model that shows what a run looks like, with no key and no network.
+"""The demo model: a script that shows what a run looks like, without a key or network.
 
-It is no recording: each step is chosen by what the tools really gave back, so it works on the user's own data, meets
-denials and errors like any model, and says only what its own code computed.
+It isn't a recording: each step depends on what the tools actually returned. So it works on the user's own data, handles
+denials and errors like any model, and only states what its code computed.
 """
 
 import difflib
@@ -16,19 +16,14 @@ HELLO = (
     "This is the tour: a script on your machine, not an AI. It shows what a run looks like, and it works "
     "from what the tools actually return."
 )
-MAX_GROUPS = 12
-"""Different values a column may have to be taken for groups."""
-MAX_MEASUREMENTS = 8
-"""Columns compared at the most."""
-NO_PLOTS = "matplotlib is not installed in this kernel."
-"""What the code prints where a cell with a plot would fail."""
-SIMILARITY = 0.5
-"""How alike a misspelt name and a column must be, from 0 to 1."""
+MAX_GROUPS = 12  # maximum distinct values of a column that counts as groups
+MAX_MEASUREMENTS = 8  # maximum number of columns compared
+NO_PLOTS = "matplotlib is not installed in this kernel."  # printed by the code if a cell with a plot would fail
+SIMILARITY = 0.5  # minimum similarity of a misspelled name and a column, from 0 to 1
 _FRAME = re.compile(r"^(?P<name>\w+): pandas DataFrame (?P<rows>[\d,]+) × (?P<columns>[\d,]+)", re.MULTILINE)
-_COUNT = re.compile(r"\d+ variables?$", re.MULTILINE)
-"""How a list of variables begins."""
+_COUNT = re.compile(r"\d+ variables?$", re.MULTILINE)  # beginning of a list of variables
+# Line above each cell listed by `read_notebook`.
 _TITLE = r"#\d+ (?P<id>[\w-]{4,}) (?:\[\d+\] )?"
-"""Above each cell that `read_notebook` lists."""
 _FAILED_CELL = re.compile(
     rf"^{_TITLE}failed\n(?P<source>(?:(?!{_TITLE.replace('?P<id>', '?:')}\w).*\n?)*)", re.MULTILINE
 )
@@ -41,27 +36,27 @@ _NO_MEASUREMENT = re.compile(r"^(id|index|year|month|day)$|_id$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FrameData:
-    """What `inspect` said of the frame."""
+    """Description of the data frame by `inspect`."""
 
     frame: str
+    # Name, type, and number of distinct values; 0 if the result lists only some of them.
     columns: tuple[tuple[str, str, int], ...]
-    """Name, type, and number of different values; 0 where the result names only some of them."""
 
     @property
     def groups(self) -> str | None:
-        """The first column of few different texts; None when there is none."""
+        """The first text column with few distinct values, if any."""
         found = (name for name, kind, values in self.columns if _TEXT.search(kind) and 2 <= values <= MAX_GROUPS)
         return next(found, None)
 
     @property
     def measurements(self) -> list[str]:
-        """The columns of numbers that measure something."""
+        """Numeric columns other than ids, indexes and dates."""
         numbers = [name for name, kind, _ in self.columns if _NUMBER.match(kind) and not _NO_MEASUREMENT.search(name)]
         return numbers[:MAX_MEASUREMENTS]
 
 
 def next_reply(request: ModelRequest) -> Reply:
-    """The next step of the tour, from the results of the steps before it."""
+    """Return the next step of the tour, based on the results of earlier steps."""
     results = _tool_results(request)
     if not results:
         if "read_notebook" not in request.tools:
@@ -89,7 +84,7 @@ def next_reply(request: ModelRequest) -> Reply:
 
 
 def _tool_results(request: ModelRequest) -> dict[str, str]:
-    """The newest result of each tool since the last prompt, by the tool's name."""
+    """Return the latest result of each tool since the last prompt, by tool name."""
     results: dict[str, str] = {}
     for message in request.messages:
         if message["role"] == "user":
@@ -120,7 +115,7 @@ def _frame_data(result: str) -> FrameData:
 
 
 def _fix_cell(notebook: str, data: FrameData) -> Reply | None:
-    """Correct a name in a failed cell that is nearly, but not quite, one of the columns; None when there is none."""
+    """Fix a misspelled column name in a failed cell. Returns None if there is none."""
     names = [name for name, _, _ in data.columns]
     for cell in _FAILED_CELL.finditer(notebook):
         for quoted in _QUOTED.finditer(cell["source"]):
@@ -167,7 +162,7 @@ plt.show()"""
 
 
 def _python_literal(value: str | list[str] | None) -> str:
-    """As Python writes it, in double quotes; escapes of JSON would spell some characters as two."""
+    """Format a Python literal in double quotes. JSON's own escapes would split some characters into surrogates."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -204,7 +199,7 @@ def _about_the_cell(results: Mapping[str, str]) -> str:
 
 
 def _first_line(result: str) -> str:
-    """What came of a call, in one sentence."""
+    """Summarize a tool result in one sentence."""
     if _is_denied(result):
         return "that was not allowed."
     sentence = result.split("\n", 1)[0].split(". ", 1)[0].strip()

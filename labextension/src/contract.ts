@@ -118,43 +118,43 @@ export interface Interrupt {
   type: "interrupt";
 }
 
-/** A page has loaded the view, and looks for the output to draw it over. */
+/** Sent when a page has loaded the view and looks for the output to draw it over. */
 export interface ViewLoaded {
   type: "loaded";
 }
 
-/** A view was drawn and knows nothing yet. */
+/** Sent when a page has drawn the view and needs its contents. */
 export interface ViewAlive {
   type: "alive";
 }
 
-/** The output that the view was drawn over is no more: the user cleared it. */
+/** Sent when the user cleared the output under the view. */
 export interface ViewGone {
   type: "gone";
 }
 
-/** The user pressed something. */
+/** A command from the user. */
 export interface ViewDecision {
   type: "command";
   command: Command;
 }
 
-/** Everything that is shown now. */
+/** All parts of the view. */
 export interface ViewSnapshot {
   type: "snapshot";
   parts: ViewPart[];
 }
 
-/** One block of the view. Order in the transcript is order on the page; `foot` is always the last. */
+/** A block of the view. Parts have the order of the transcript; `foot` is always last. */
 export interface ViewPart {
-  /** Unique in its run and stable: `t3` for a piece of prose, `s5` for a step, `foot`. */
+  /** Stable and unique within the run: `t3` for text, `s5` for a step, `foot`. */
   id: string;
   kind: PartKind;
-  /** Safe HTML for the live view (classes of ours, no inline style); of kind tail the end of an answer that grows. */
+  /** Safe HTML for the live view (our classes, no inline styles). For kind tail: the growing end of an answer. */
   html: string;
 }
 
-/** What changed since the message before. */
+/** Changes since the previous message. */
 export interface ViewPatches {
   type: "patches";
   seq: number;
@@ -162,11 +162,11 @@ export interface ViewPatches {
 }
 
 /**
- * One change of the view, as sent to the page.
+ * A change to the view, as sent to the page.
  *
- * `{"id", "kind", "html", "before"}` puts or replaces a part, `before` naming the part it goes in front of
- * (absent: in front of the foot); with `keep` the HTML goes behind so many UTF-16 units of what the part had.
- * `{"id", "remove": true}` removes.
+ * `{"id", "kind", "html", "before"}` adds or replaces a part, in front of the part `before` (default: the foot).
+ * With `keep`, the HTML is appended to that many UTF-16 code units of the part's previous HTML. With `remove`, the
+ * part is removed.
  */
 export interface ViewPatch {
   id: string;
@@ -177,28 +177,28 @@ export interface ViewPatch {
   remove?: boolean;
 }
 
-/** The run has ended, with these words; the kept form takes the place of the view. */
+/** End of the run. The static output replaces the view, and `words` describe how the run ended. */
 export interface ViewOver {
   type: "over";
   words: string;
 }
 
-/** A form was drawn and knows nothing yet. */
+/** Sent when a page has drawn the form and needs its contents. */
 export interface FormAlive {
   type: "alive";
 }
 
-/** List the models of a server. */
+/** Request for the models of a server. */
 export interface ModelsWanted {
   type: "models";
-  /** Of the request; the answer has it too. */
+  /** Sequence number, echoed in the response. */
   seq: number;
   provider: string;
   api_base: string;
   key: string;
 }
 
-/** Try what was chosen, and use it. */
+/** Request to test and use the chosen settings. */
 export interface ConnectWanted {
   type: "connect";
   provider: string;
@@ -206,52 +206,52 @@ export interface ConnectWanted {
   key: string;
   model: string;
   place: "keyring" | "file" | "session";
-  /** What follows: nothing, or saving where the test went well, or saving without a test. */
+  /** Test only, save if the test passes, or save without testing. */
   then: "test" | "save" | "save_untested";
 }
 
-/** Use the demo model. */
+/** Request to use the demo model. */
 export interface DemoWanted {
   type: "demo";
 }
 
-/** The user wants none of it. */
+/** Sent when the user closes the form. */
 export interface FormCancelled {
   type: "cancel";
 }
 
-/** Everything the form offers. */
+/** Contents of the form. */
 export interface FormContents {
   type: "form";
-  /** Why it is shown; empty where the user asked for it. */
+  /** Why the form is shown, or "" if the user asked for it. */
   reason: string;
   /** Whether the cell's prompt is sent once a model is connected. */
   runs_cell: boolean;
-  /** Id of the provider to begin with. */
+  /** Id of the provider selected initially. */
   chosen: string;
   providers: OfferedProvider[];
   places: OfferedPlace[];
 }
 
-/** One line of the list of providers. */
+/** A provider in the form's list. */
 export interface OfferedProvider {
   id: string;
   label: string;
   api_base: string;
   asks_key: boolean;
-  /** Where its key is kept already; empty where none is. */
+  /** Where its key is already stored, or "". */
   key_from: string;
   key_page: string;
   state: "" | "found" | "not running" | "key found";
 }
 
-/** A place for a key. */
+/** A location for storing a key. */
 export interface OfferedPlace {
   id: "keyring" | "file" | "session";
   label: string;
 }
 
-/** What a server lists, or why it does not. */
+/** Models of a server, or the error from listing them. */
 export interface ModelsListed {
   type: "models";
   seq: number;
@@ -259,13 +259,13 @@ export interface ModelsListed {
   error: string;
 }
 
-/** A model of the server. */
+/** A model offered by the server. */
 export interface OfferedModel {
   name: string;
   about: string;
 }
 
-/** What came of one question of the test. */
+/** Result of one check of the connection test. */
 export interface StepTested {
   type: "tested";
   name: string;
@@ -274,68 +274,68 @@ export interface StepTested {
   seconds: number | null;
 }
 
-/** The test is over, or something went wrong. */
+/** End of the test, or an error. */
 export interface ConnectEnded {
   type: "ended";
   ok: boolean;
-  /** What is shown above the buttons. */
+  /** Message shown above the buttons. */
   error?: string;
 }
 
 export interface HelloArgs {
-  /** Of the package in the kernel. */
+  /** Version of the kernel's package. */
   version?: string;
 }
 
-/** What a view said of itself. */
+/** A view's description of itself. */
 export interface NotebookPanel {
   client: string;
   panel: string;
-  /** Of the notebook, as the server knows it; right also after a rename. */
+  /** Path of the notebook on the server, also correct after a rename. */
   path: string;
-  /** Of the extension. */
+  /** Version of the extension. */
   version: string;
   /** Such as `jupyterlab 4.6.6`. */
   front_end: string;
   visible: boolean;
   /** Whether this tab started the running cell. */
   ran: boolean;
-  /** Id of the conversation that the notebook's metadata names; empty for none. */
+  /** Conversation id in the notebook's metadata, or "". */
   conversation: string;
 }
 
-/** All cells, in their order. */
+/** All cells, in order. */
 export interface CellListing {
   path: string;
-  /** Whether anything was changed since it was saved. */
+  /** Whether there are unsaved changes. */
   dirty: boolean;
   cells: ListedCell[];
 }
 
-/** A cell, as its page has it. */
+/** A cell, as reported by its page. */
 export interface ListedCell {
   id: string;
   kind: CellKind;
   source: string;
   execution_count: number | null;
-  /** Running, or waiting for its turn. */
+  /** Running or queued. */
   running: boolean;
   edited_since_run: boolean;
   /** Whether it has the tag `raises-exception`. */
   may_raise: boolean;
   tags: string[];
   outputs: ListedOutput[];
-  /** What its metadata have under this key; null where that is no object. */
+  /** Our key in the cell's metadata; null if that isn't an object. */
   vibe: Record<string, unknown> | null;
 }
 
-/** An output without its weight. */
+/** An output without its data. */
 export interface ListedOutput {
   type: string;
   mimes: string[];
   /** Bytes of the whole output. */
   size: number;
-  /** How its text begins. */
+  /** Beginning of its text. */
   text: string;
 }
 
@@ -347,24 +347,24 @@ export interface OutputsArgs {
 }
 
 export interface OutputsResult {
-  /** As nbformat has them. */
+  /** In nbformat. */
   outputs: Record<string, unknown>[];
 }
 
 export interface PictureArgs {
   cell: string;
-  /** Of the output. */
+  /** Index of the output. */
   index: number;
-  /** Outputs of the cell, so that no other one is taken for it. */
+  /** Number of outputs in the cell, to detect that they have changed. */
   count: number;
-  /** Pixels of the longer side, at most. */
+  /** Maximum length of the longer side, in pixels. */
   side: number;
-  /** Characters of the answer, at most. */
+  /** Maximum length of the response, in characters. */
   limit: number;
 }
 
 export interface PictureResult {
-  /** PNG in base64; null where the page shows no chart there. */
+  /** Base64 PNG; null if the page shows no chart there. */
   image: string | null;
 }
 
@@ -372,15 +372,15 @@ export interface EditArgs {
   edits: CellEdit[];
 }
 
-/** Read back from the notebook. */
+/** State read back from the notebook. */
 export interface EditResult {
-  /** The cells written to. */
+  /** The cells that were written. */
   cells: WrittenCell[];
   /** Ids of all cells. */
   order: string[];
 }
 
-/** A cell as it stands after an edit. */
+/** A cell after an edit. */
 export interface WrittenCell {
   id: string;
   source: string;
@@ -393,7 +393,7 @@ export interface RunArgs {
 
 export interface RunResult {
   started: true;
-  /** Id of the message that was sent, so that the kernel knows it when it comes too late. */
+  /** Id of the execute request, by which the kernel recognizes it if it arrives late. */
   request: string;
 }
 
@@ -401,18 +401,18 @@ export interface ShowArgs {
   cell: string;
   model_id: string;
   display_id?: string | null;
-  /** What a page that was loaded missed of another cell. */
+  /** Outputs of another cell that a newly loaded page missed. */
   inner?: InnerCell | null;
 }
 
-/** A cell that the agent runs in its place, or has just run there. */
+/** A cell that the agent is running in place, or has just run. */
 export interface InnerCell {
   cell: string;
-  /** Id of the message that the kernel executes. */
+  /** Id of the execute request. */
   request: string;
   /** Execution count. */
   number: number;
-  /** Until now, each as its message has it. */
+  /** Outputs so far, as in their messages. */
   outputs: Record<string, unknown>[];
   is_over: boolean;
 }
@@ -422,7 +422,7 @@ export interface FindArgs {
 }
 
 export interface FindResult {
-  /** The cell that holds a live view, where the server does not say which cell runs. */
+  /** The cell that contains the live view, for servers that don't report which cell runs. */
   cell: string | null;
 }
 
@@ -431,11 +431,11 @@ export interface KeepArgs {
   model_id: string;
   /** A MIME bundle. */
   data?: Record<string, unknown> | null;
-  /** Of the output. */
+  /** Metadata of the output. */
   metadata?: Record<string, unknown>;
   /** Execution count of the cell. */
   number?: number | null;
-  /** Whether the data is put below the other outputs where the view is not in the cell. */
+  /** Whether to append the data to the cell's outputs if the view isn't in the cell. */
   adds?: boolean;
 }
 
@@ -448,73 +448,73 @@ export interface HeldArgs {
   cell: string;
 }
 
-/** What the cell lost when it was run. */
+/** Outputs that the cell lost when it was run. */
 export interface HeldResult {
-  /** Those of a run of the agent, as nbformat has them. */
+  /** Outputs of an agent run, in nbformat. */
   outputs: Record<string, unknown>[];
 }
 
 export interface RememberArgs {
-  /** Id for the notebook's metadata; nothing else of a conversation goes there. */
+  /** Id for the notebook's metadata, which stores nothing else of the conversation. */
   conversation: string;
 }
 
-/** One request, as it comes on iopub. */
+/** A request, as sent on iopub. */
 export interface BridgeRequest {
   id: string;
   method: string;
-  /** The one panel that is asked; null asks every panel of this kernel. */
+  /** The recipient; null addresses every panel of this kernel. */
   to: ViewAddress | null;
   args: unknown;
 }
 
-/** One view of the notebook in one browser tab. */
+/** A view of the notebook in a browser tab. */
 export interface ViewAddress {
-  /** The session of its connection to the kernel. */
+  /** Session id of the tab's connection to the kernel. */
   client: string;
-  /** Its own name among the views of one tab. */
+  /** Name that is unique among the views of a tab. */
   panel: string;
 }
 
 /** Everything the panel shows. */
 export interface PanelState {
   sessions: PanelSession[];
-  /** What the model of the next prompt was chosen by; empty where there is none. */
+  /** Name of the next prompt's model, or "" without one. */
   model: string;
   models: PanelModel[];
   context: PanelContext | null;
-  /** US dollars of the open conversation; null where no price is known. */
+  /** US dollars spent in the open conversation, or null without known prices. */
   cost: number | null;
   grants: PanelGrant[];
   servers: PanelServer[];
   stale: PanelCell[];
-  /** What the command printed, or why it failed; empty where none was given. */
+  /** Output or error of the command, or "" without a command. */
   said: string;
   failed: boolean;
 }
 
 /** A saved conversation. */
 export interface PanelSession {
-  /** As short as it can be told from the others. */
+  /** The shortest unique prefix of its id. */
   id: string;
   title: string;
   /** Where it was held, and what it cost. */
   about: string;
   age: string;
-  /** Whether it belongs to this notebook. */
+  /** True if it belongs to this notebook. */
   here: boolean;
-  /** Whether it is the open one. */
+  /** True if it is the open one. */
   present: boolean;
 }
 
 /** A model that can be chosen. */
 export interface PanelModel {
   name: string;
-  /** What it lacks; empty where it lacks nothing. */
+  /** Why it can't be used, or "". */
   problem: string;
 }
 
-/** What the next request would carry. */
+/** Size of the next request. */
 export interface PanelContext {
   tokens: number;
   window: number;
@@ -532,36 +532,36 @@ export interface PanelGrant {
 export interface PanelServer {
   name: string;
   state: string;
-  /** The command behind `%vibe mcp` that helps it on; empty where none does. */
+  /** The `%vibe mcp` command that resolves its problem, or "". */
   action: string;
-  /** What is wrong with it, in a line; empty where nothing is. */
+  /** Its problem in one line, or "". */
   why: string;
 }
 
-/** A cell that no longer shows what the cells above it give. */
+/** A cell whose output is stale because cells above it have changed. */
 export interface PanelCell {
   id: string;
-  /** Its place in the notebook, from 1. */
+  /** Position in the notebook, from 1. */
   number: number;
   why: string;
 }
 
-/** What the server of the current model offers. */
+/** Models on the server of the current model. */
 export interface PanelModels {
-  /** As `%vibe model` takes them. */
+  /** Names as `%vibe model` takes them. */
   models: string[];
-  /** Why there are none; empty where there are. */
+  /** Why there are none, or "". */
   error: string;
 }
 
-/** What undoing a run would do now. */
+/** Preview of undoing a run. */
 export interface PanelUndo {
-  /** What would be as before the run, by name. */
+  /** Names of what would be restored. */
   restored: string[];
-  /** What of it was changed after the run: those changes would be lost. */
+  /** Names of what has changed since the run: those changes would be lost. */
   changed_since: string[];
-  /** What would stay as it is, and why. */
+  /** What would remain as it is, each with the reason. */
   lost: string[];
-  /** Why the run can't be undone; empty where it can. */
+  /** Why the run can't be undone, or "". */
   problem: string;
 }

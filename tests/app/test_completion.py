@@ -77,7 +77,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
 
 
 def test_tab_offers_options_also_on_the_first_line_of_a_cell(tab: Tab) -> None:
-    assert tab("%vibe --m") == ["--model", "--max-turns", "--max-price"]
+    assert tab("%vibe --m") == ["--model", "--max-turns", "--max-price", "--max-tokens", "--max-seconds"]
     assert tab("%%vibe --", "\nhello") == [*OPTION_NAMES]
     assert tab("%%vibe --model scripted --a", "\nhello") == ["--agent"]
 

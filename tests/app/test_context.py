@@ -73,6 +73,19 @@ def test_an_exchange_that_was_dropped_is_sent_no_more(kernel: Session) -> None:
     assert "outline" in sent or "Python" in sent  # the report tells all again
 
 
+@pytest.mark.parametrize(("prompts", "earlier"), [(20, 0), (21, 1)])
+def test_of_many_exchanges_the_latest_are_listed_under_the_numbers_that_drop_them(
+    kernel: Session, prompts: int, earlier: int
+) -> None:
+    kernel.model.will_reply(*[say("Yes.")] * prompts)
+    kernel.run("\n".join(f"%vibe Prompt {number}." for number in range(1, prompts + 1)))
+    shown = kernel.run("%vibe context").text
+    listed = re.findall(r"^ +(\d+) +[\d,]+ tokens  Prompt (\d+)\.$", shown, re.M)
+    assert listed == [(str(number), str(number)) for number in range(earlier + 1, prompts + 1)]
+    assert re.findall(r"… (\d+) earlier", shown) == [str(earlier)] * bool(earlier)
+    assert kernel.run(f"%vibe context drop {prompts - 1}").text.endswith(f"Prompt {prompts - 1}.\n")
+
+
 @pytest.mark.requirement("compaction.trigger.manual")
 def test_it_is_compacted_on_demand_and_the_notebook_is_reported_again(kernel: Session) -> None:
     assert kernel.run("%vibe compact").text == "There is no conversation yet.\n"

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.app.conftest import Session, running_session
+from tests.app.test_model_check import GOOD, NAMES
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import WAIT
 from vibe_jupyter.testing import call, hold, say, status
@@ -173,20 +174,16 @@ def test_the_tour_needs_no_further_answer(session: Session) -> None:
 
 
 def test_the_check_says_what_works_line_by_line(session: Session) -> None:
-    session.model.will_reply(*WELL)
-    lines = session.run("%vibe model check").text.splitlines()
-    assert [line[:15].split("  ")[0].strip() for line in lines] == [
-        "scripted at 127",
-        "✓ answers",
-        "✓ streams",
-        "✓ calls a tool",
-        "– sees images",
-    ]
-    assert session.model.requests[-1].body["tools"][0]["function"]["name"] == "echo"
+    session.model.will_reply(*GOOD)
+    first, *lines = session.run("%vibe model check").text.splitlines()
+    assert first.startswith("scripted at 127.0.0.1:")
+    assert [line[2:].split("  ")[0].strip() for line in lines] == NAMES
+    assert {line[0] for line in lines[:-1]} == {"✓"}
+    assert session.model.requests[1].body["tools"][0]["function"]["name"] == "echo"
 
 
 def test_the_check_of_a_model_that_only_talks_names_the_next_step(session: Session) -> None:
-    session.model.will_reply(say("Hello there."), say("I would call echo."))
+    session.model.will_reply(say("Hello there."), say("I would call echo."), GOOD[-1])
     text = session.run("%vibe model check scripted").text
     assert "✗ calls a tool" in text
     assert "Choose a model made for calling tools" in text

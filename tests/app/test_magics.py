@@ -55,7 +55,7 @@ def test_help_lists_the_commands_and_an_unknown_option_says_which_there_are(sess
     assert session.run("%vibe --help").text == session.run("%vibe").text == text
     wrong = session.run("%%vibe --modle x\nhello").text
     assert "--modle" in wrong
-    assert "--model, --agent, --max-turns, --max-price, --yes" in wrong
+    assert "--model, --agent, --max-turns, --max-price, --max-tokens, --max-seconds, --yes" in wrong
     assert session.model.requests == []
 
 
@@ -306,6 +306,9 @@ def test_a_run_inside_a_run_is_refused_and_the_outer_one_goes_on(session: Sessio
         ("--yes=nope", "nope"),
         ("--max-turns x", "whole number"),
         ("--max-turns 0", "1 to 200"),
+        ("--max-tokens 0.5", "a whole number of tokens, such as 200000"),
+        ("--max-seconds soon", "a number of seconds, such as 600"),
+        ("--max-seconds nan", "a number of seconds, such as 600"),
         ("--max-turns 300", "1 to 200"),
     ],
 )

@@ -67,6 +67,16 @@ def test_an_attribute_names_its_variable_and_a_file_comes_before_that(project: P
     assert told(project, "@sales.csv", sales=[1]) == ["@sales.csv: a text file, 2 bytes", "a"]
 
 
+def test_in_quotes_a_mention_is_a_file_whatever_a_variable_is_called(project: Path) -> None:
+    (project / "sales").write_text("a\n", encoding="utf-8")
+    (project / "costs.csv").write_text("b\n", encoding="utf-8")
+    assert told(project, "@sales", sales=[1])[0].startswith("@sales: list")
+    assert told(project, '@"sales"', sales=[1]) == ["@sales: a text file, 2 bytes", "a"]
+    assert told(project, '@"costs.csv"', costs=[1]) == ["@costs.csv: a text file, 2 bytes", "b"]
+    assert told(project, '@"total"', total=[1]) == []
+    assert told(project, '@"total.csv"', total=[1]) == ["nothing is there: @total.csv"]
+
+
 def test_a_file_is_told_by_its_first_lines_and_its_size(project: Path) -> None:
     (project / "long.txt").write_text("".join(f"line {number}\n" for number in range(100_000)), encoding="utf-8")
     lines = told(project, "read @long.txt")
@@ -119,6 +129,17 @@ def test_at_most_five_are_described_and_the_others_are_named(project: Path) -> N
     assert [line.partition(":")[0] for line in lines if line.startswith("@")] == [f"@{one}" for one in names[:MENTIONS]]
     assert lines[-1] == "not described here: @value5, @value6"
     assert len("\n".join(lines)) <= MENTIONS * (MENTION_LIMIT + 1) + 100
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_as_many_pictures_are_sent_as_mentions_are_described_the_first_ones(project: Path, more: int) -> None:
+    names = [f"plot{number}.png" for number in range(MENTIONS + more)]
+    for name in (*names, "notes.txt"):
+        (project / name).write_bytes(b"\x89PNG\r\n\x1a\n")
+    mentions = Mentions(dict[str, object], Workspace(project))
+    prompt = " ".join(f"@{name}" for name in ("notes.txt", *names, names[0]))
+    assert [one.shown for one in mentions.pictures(prompt, {})] == names[:MENTIONS]
+    assert mentions.pictures(prompt, {"read_file": "ask"}) == []
 
 
 def test_the_settings_of_the_tools_hold_for_mentions(project: Path) -> None:
@@ -176,6 +197,15 @@ def test_a_cell_is_named_by_the_number_that_it_alone_carries(project: Path) -> N
     assert "bbbb" not in section
     assert mentions.section("Fix @[4].", {"read_notebook": "ask"}, CELLS) == ""
     assert mentions.section("Fix\n```\n@[4]\n```", {}, CELLS) == ""
+
+
+def test_cells_beyond_those_that_are_described_are_named(project: Path) -> None:
+    cells = [Cell(id=f"cell{n}", number=n, kind="code", source=f"x = {n}", execution_count=n) for n in range(1, 9)]
+    section = Mentions(dict[str, object], Workspace(project)).section(
+        " ".join(f"@[{n}]" for n in range(1, 9)), {}, cells
+    )
+    assert section.count(": code cell") == MENTIONS == 5
+    assert "not described here: @[6], @[7], @[8]" in section
 
 
 def test_the_model_learns_of_a_file_and_a_cell_that_are_not_there(session: Session, project: Path) -> None:

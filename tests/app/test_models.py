@@ -61,6 +61,12 @@ def test_the_same_name_elsewhere_is_not_known() -> None:
 
 
 def test_what_the_person_set_counts_instead() -> None:
+    for one in ({"input_price": 1.0}, {"output_price": 2.0}, {"input_price": 0.0}, {"output_price": 0.0}):
+        half = complete_model(model(**one), sees_images=None)
+        assert (half.input_price, half.output_price) == (one.get("input_price"), one.get("output_price"))
+        assert half.cached_input_price is None
+    cached = complete_model(model(cached_input_price=0.5), sees_images=None)
+    assert (cached.input_price, cached.output_price, cached.cached_input_price) == (2.5, 10.0, 0.5)
     own = complete_model(model(input_price=1.0, output_price=2.0, context_window=9), sees_images=False)
     assert (own.input_price, own.output_price, own.cached_input_price) == (1.0, 2.0, None)
     assert (own.context_window, own.sees_images) == (9, False)

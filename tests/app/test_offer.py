@@ -18,6 +18,7 @@ ITS_OWN = {"todo", "ask_user_question"}
 
 
 def offered(session: Session) -> list[dict[str, Any]]:
+    session.model.requests.clear()
     session.model.will_reply(say("Hello."))
     session.run("%vibe hello")
     return [tool["function"] for tool in session.model.requests[0].body["tools"]]
@@ -50,6 +51,18 @@ def test_memory_is_offered_when_something_is_remembered_or_the_prompt_asks_for_i
     offers = [{tool["function"]["name"] for tool in request.body["tools"]} for request in session.model.requests[1:]]
     assert all("memory" in names for names in offers)
     assert len(offers) == 4
+
+
+def test_memory_stays_on_offer_for_the_conversation_whose_prompt_asked_for_it(session: Session) -> None:
+    shutil.rmtree(session.folder / "vibe" / "memory", ignore_errors=True)
+    offers: list[bool] = []
+    for line in ("%vibe hello", "%vibe Please keep in mind what I say.", "%vibe hello", "%vibe hello again"):
+        session.model.will_reply(say("Hello."))
+        session.run(line)
+        offers.append("memory" in {tool["function"]["name"] for tool in session.model.requests[-1].body["tools"]})
+    assert offers == [False, True, True, True]
+    session.run("%vibe reset")
+    assert "memory" not in {function["name"] for function in offered(session)}
 
 
 @pytest.mark.requirement("tools.memory.offer.words")
@@ -130,11 +143,8 @@ def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session)
 
 
 @pytest.mark.requirement("wire.call.no-xml")
-def test_neither_the_prompt_nor_an_answer_knows_calls_in_xml(session: Session) -> None:
-    written = '<tool_call>{"name": "inspect", "arguments": {}}</tool_call>'
-    also = '<invoke name="inspect"></invoke>'
-    session.model.will_reply(say(f"{written}\n{also}"))
-    shown = session.html(session.run("%vibe hello"))
-    assert "inspect" in shown  # as words of the answer
-    (request,) = session.model.requests  # nothing was called, so there is no second one
-    assert not re.search(r"</?(antml:)?(tool_call|function|invoke|parameter|tool_use)", json.dumps(request.body))
+def test_no_request_shows_calls_in_xml(session: Session) -> None:
+    session.model.will_reply(call("run_code", code="x = 1"), say("Done."))
+    session.run("%vibe --yes=run_code hello")
+    xml = re.compile(r"</?(antml:)?(tool_call|function|invoke|parameter|tool_use)")
+    assert [bool(xml.search(json.dumps(request.body))) for request in session.model.requests] == [False, False]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.app.conftest import CONFIG, Session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import running_kernel
 from tests.notebook.page import Page, PageCell
+from vibe_jupyter.commands.sessions import age_of
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
@@ -78,12 +80,21 @@ def texts(request: object) -> str:
 def test_what_ran_in_the_background_is_named_after_a_restart(machine: Machine) -> None:
     machine.model.will_reply(call("bash", command="sleep 60", background=True), say("It runs."), say("Again?"))
     with machine.kernel() as session:
+        session.run("rate = 0.1")
         session.run("%%vibe --yes=bash\nTrain it.")
     with machine.kernel() as session:
-        assert "No longer running in the background: `sleep 60`." in session.run("%vibe resume").text
+        said = session.run("%vibe resume").text
+        assert "`rate` is not here: the conversation was in another Python process." in said
+        assert "No longer running in the background: `sleep 60`." in said
+        session.run("share = 0.2")
         session.run("%%vibe\nAnd now?")
         assert "No longer running in the background: `sleep 60`." in texts(machine.model.requests[-1].messages[-1])
         assert "Background" not in session.run("%vibe status").text
+    with machine.kernel() as session:  # the latest prompt says what there was
+        said = session.run("%vibe resume").text
+        assert "`share` is not here: the conversation was in another Python process." in said
+        assert "rate" not in said
+        assert "No longer running" not in said
 
 
 def test_a_cell_that_ran_in_the_background_is_named_after_a_restart(machine: Machine) -> None:
@@ -127,6 +138,17 @@ def test_the_latest_conversation_of_a_folder_goes_on_after_a_restart(machine: Ma
         assert "variables are gone" not in texts(machine.model.requests[-1].messages[-1])
     assert len(machine.journals()) == 1
     assert read_journal(machine.journals()[0]).dropped == ()
+
+
+def test_conversations_of_a_folder_whose_name_is_not_utf_8_are_listed_there(machine: Machine) -> None:
+    machine.model.will_reply(say("Hello."), say("Hello again."))
+    for prompt in ("first", "second"):
+        with machine.kernel(os.fsdecode(b"caf\xe9")) as session:
+            session.run(f"%vibe {prompt}")
+            listed = session.run("%vibe sessions").text
+    assert "first" in listed
+    assert "second" in listed
+    assert "other folders" not in listed
 
 
 @pytest.mark.requirement("session.resume.by-id", "programmatic.cli.sessions")
@@ -228,7 +250,7 @@ def test_two_kernels_never_write_one_conversation_and_share_no_grants(machine: M
 def test_a_notebook_names_its_conversation_and_offers_it_once_its_kernel_is_new(machine: Machine) -> None:
     machine.model.will_reply(*map(say, ("It weighs 4711 g.", "A heron.", "Hello.", "A new thought.", "Half of it.")))
     with machine.kernel("work") as session:
-        page = Page(session.wire, "weight = 4711", "half = weight / 2")
+        page = Page(session.wire, "weight = 1", "weight = 4711", "half = weight / 2")
         for cell in page.cells:
             run_again(page, cell)
         page.run("%%vibe\nHow heavy is it?")
@@ -244,13 +266,13 @@ def test_a_notebook_names_its_conversation_and_offers_it_once_its_kernel_is_new(
         session.run("%vibe hello where nobody can answer")
         assert offers(session) == []
     with machine.kernel("work") as session:
-        page = Page(session.wire, metadata=page.metadata, cells=page.cells[:2])
+        page = Page(session.wire, metadata=page.metadata, cells=page.cells[:3])
         page.run("%%vibe\nAnd now?")
         assert len(offers(session)) == 1
         assert len(machine.model.requests[-1].messages) == 2
         said = page.run("%vibe resume").text
         assert "Continuing 'How heavy is it?' (" in said
-        assert "`weight`, `half` are gone: the kernel was restarted. Run cells [3]-[4]?" in said
+        assert "`weight`, `half` are gone: the kernel was restarted. Run cells [4]-[5]?" in said
         assert page.metadata == {"conversation": header.session_id}
         page.run("%%vibe\nHalf of it?")
         messages = machine.model.requests[-1].messages
@@ -305,9 +327,11 @@ def test_a_session_of_mistral_vibe_is_listed_and_goes_on_as_ours(
 ) -> None:
     saved = machine.home / "logs" / "session"
     shutil.copytree(FORMATS / f"mistral-vibe-{version}", saved)
+    for path in saved.rglob("*.json*"):  # it was held in the folder that the kernel works in
+        path.write_bytes(path.read_bytes().replace(b"/home/ada/birds", str(machine.folder / "birds").encode()))
     kept = {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()}
     machine.model.will_reply(say("Then not."))
-    with machine.kernel("work") as session:
+    with machine.kernel("birds") as session:
         listed = session.run("%vibe sessions all").text
         assert re.search(rf"^  {part} .* Mistral Vibe, birds +{re.escape(title)}$", listed, re.MULTILINE)
         assert "No other conversation of this notebook or folder" in session.run("%vibe resume").text
@@ -336,6 +360,25 @@ def test_a_working_folder_that_goes_while_the_kernel_runs_takes_no_conversation_
         page.run("%vibe reset")
         assert page.run("%%vibe\nsecond").status == "ok"
         assert "second" in page.run("%vibe sessions all").text
+
+
+@pytest.mark.parametrize(
+    ("ago", "told"),
+    [
+        (timedelta(seconds=50), "now"),
+        (timedelta(seconds=65), "1 min"),
+        (timedelta(minutes=59), "59 min"),
+        (timedelta(minutes=61), "1 h"),
+        (timedelta(hours=23.9), "23 h"),
+        (timedelta(hours=24.1), "24 h"),
+        (timedelta(hours=47.9), "47 h"),
+        (timedelta(hours=48.1), "2 days"),
+        (timedelta(hours=71.9), "2 days"),
+        (timedelta(hours=72.1), "3 days"),
+    ],
+)
+def test_an_age_is_told_in_the_unit_that_says_enough(ago: timedelta, told: str) -> None:
+    assert age_of((datetime.now(UTC) - ago).isoformat()) == told
 
 
 def test_an_export_that_a_full_disk_cut_short_leaves_no_part_behind(machine: Machine) -> None:

@@ -237,6 +237,14 @@ def test_places_are_looked_at_in_their_order_each_once_and_the_first_of_a_name_i
             trust(places.session)
 
 
+def test_a_skill_of_the_users_takes_the_place_of_a_shipped_one_of_its_name(places: Places) -> None:
+    path = places.add(places.user, "tidy-notebook", body="Tidy as I do.", described="Tidies my way.")
+    ask(places.session, prompt="/tidy-notebook")
+    assert "<skill>\nTidy as I do.\n</skill>" in user_text(places.session)
+    assert "\ntidy-notebook: Tidies my way.\n" in system(places.session)
+    assert f"{path} takes the place of the shipped skill tidy-notebook, " in listing(places.session)
+
+
 @pytest.mark.requirement("skills.manage.enabled", "skills.manage.disabled")
 def test_both_lists_choose_among_the_skills(places: Places) -> None:
     for name in ("code-review", "test-a", "test-b", "plan-x"):
@@ -314,6 +322,37 @@ def test_a_slash_command_shows_the_description_and_puts_body_and_arguments_into_
 def test_blanks_stand_for_the_hyphens_of_a_name(places: Places) -> None:
     places.add(places.user, "code-review", body="Look closely.")
     ask(places.session, prompt="/code review the cell [3]")
+    assert "<skill>\nLook closely.\n</skill>" in user_text(places.session)
+
+
+@pytest.mark.requirement("skills.slash.spaces")
+@pytest.mark.parametrize(
+    ("prompt", "called"),
+    [
+        ("/code", "code"),
+        ("/code it", "code"),
+        ("/code review", "code-review"),
+        ("/code-review deep", "code-review-deep"),
+        ("/CODE Review deep the cell", "code-review-deep"),
+        ("/code deep review", "code"),
+        ("/code reviewed", "code"),
+    ],
+)
+def test_a_prompt_calls_the_skill_of_the_longest_name_that_it_begins_with(
+    places: Places, prompt: str, called: str
+) -> None:
+    for name in ("code-review-deep", "code", "code-review"):
+        places.add(places.user, name, body=f"This is {name}.")
+    ask(places.session, prompt=prompt)
+    assert re.findall(r"<skill>\nThis is ([\w-]+)\.", user_text(places.session)) == [called]
+
+
+@pytest.mark.requirement("skills.slash.spaces")
+@pytest.mark.parametrize(("name", "line"), [("reset", "/Reset"), ("undo-history", "/undo history")])
+def test_a_skill_is_called_by_a_line_that_looks_like_a_command(places: Places, name: str, line: str) -> None:
+    places.add(places.user, name, body="Look closely.")
+    places.session.model.will_reply(say("Done."))
+    places.session.run(f"%vibe {line}")
     assert "<skill>\nLook closely.\n</skill>" in user_text(places.session)
 
 

@@ -427,6 +427,8 @@ def test_a_subagent_has_the_base_prompt_and_the_layers_that_its_own_file_chooses
         file(home / "prompts" / "pirate.md", "You are a pirate under {config.active_model}."),
         file(home / "agents" / "pirate.toml", f'{short}active_model = "dear"\n'),
         file(home / "agents" / "brief.toml", f'{short}instructions = "Say little."\ninclude_prompt_detail = false\n'),
+        file(home / "agents" / "usual.toml", 'agent_type = "subagent"\nsystem_prompt_id = "cli"\n'),
+        file(home / "agents" / "silent.toml", 'agent_type = "subagent"\n'),
     ):
         said = prompt("pirate")
         assert said.startswith("You are a pirate under dear.\n\nEnd the message of each git commit")
@@ -438,6 +440,11 @@ def test_a_subagent_has_the_base_prompt_and_the_layers_that_its_own_file_chooses
         assert "Front end: " not in said
         assert session.model.requests[-1].messages[0]["content"].startswith("You are the agent inside")
         assert prompt("explore").startswith("You work for another agent")
+        assert prompt("usual").startswith("You are the agent inside")
+        assert prompt("silent").startswith("You work for another agent")
+        with settings(session, 'system_prompt_id = "pirate"'):
+            assert prompt("silent").startswith("You are a pirate under")
+            assert prompt("usual").startswith("You are the agent inside")
     with file(home / "agents" / "lost.toml", short):
         cast.delegates(("lost", "look"))
         session.run("%vibe --yes=task go")

@@ -10,6 +10,7 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.notebook.page import Page, PageCell
+from vibe_jupyter.app.undo import RUNS_KEPT
 from vibe_jupyter.testing import Call, answer, call, say
 
 pytestmark = pytest.mark.xdist_group("undo")
@@ -200,6 +201,23 @@ def test_where_memory_is_short_earlier_runs_are_let_go_and_named_as_not_kept(ses
     )
     assert "Undone: large." in undo(page)
     assert session.wire.run("print(large[0])\ndel large").text == "4\n"
+
+
+def test_variables_are_kept_for_the_last_five_runs_whose_code_changed_some(session: Session) -> None:
+    page = Page(session.wire, "own_cell = 1")
+    names = [f"value_{number}" for number in range(RUNS_KEPT + 1)]
+    session.wire.run(" = ".join([*names, "0"]))
+    for name in names:
+        session.model.will_reply(call("run_code", code=f"{name} = 1", keep=True), say("Done."))
+        page.run("%%vibe --yes=run_code\nchange it")
+        session.model.will_reply(say("Nothing to do."))
+        page.run("%%vibe\nlook at it")
+
+    said = [undo(page, f"{number} yes") for number in range(1, RUNS_KEPT + 2)]
+
+    assert f"value_0: variables are kept for the last {RUNS_KEPT} runs" in said[0]
+    assert [f"Undone: {name}." in text for name, text in zip(names, said, strict=True)] == [False] + [True] * RUNS_KEPT
+    assert session.wire.run(f"print(*map(int, ({', '.join(names)})))").text == "1" + " 0" * RUNS_KEPT + "\n"
 
 
 def test_files_that_code_of_a_run_wrote_are_named_and_stay(session: Session) -> None:

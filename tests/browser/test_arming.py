@@ -114,6 +114,7 @@ def test_the_keyboard_needs_no_pointer(stage: Stage, card: Locator) -> None:
     expect(card).to_have_attribute("data-vibe-approval", "a2")
     expect(card).to_have_attribute(READY, "resting")
     stage.lab.page.keyboard.press("F8")
+    expect(card).to_be_focused()
     stage.lab.page.keyboard.press("Enter")
     assert decisions(stage) == ["approve"]
 

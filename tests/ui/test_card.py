@@ -10,8 +10,9 @@ import pytest
 
 from tests.ui.dom import Element, parse
 from tests.ui.runs import CODE, RAN, STARTED, asked, code_call, live
-from vibe_jupyter.protocol import Effect, Event, Preview, ToolCall
+from vibe_jupyter.protocol import Effect, Event, Preview, Review, ToolCall
 from vibe_jupyter.ui.cards import STILL_ASKED
+from vibe_jupyter.ui.review_card import review_html
 
 
 def card(*events: Event) -> Element:
@@ -277,6 +278,45 @@ def test_unchanged_lines_far_from_a_change_are_folded_and_still_there() -> None:
     assert [line[2] for line in diff_lines(diff) if line[0] != "add"] == old
     (counts,) = section.find("span", class_="vibe-size")
     assert (counts.text, counts.attributes["aria-label"]) == ("+1 −1", "1 line added, 1 removed")
+
+
+@pytest.mark.parametrize(
+    ("preview", "shown"),
+    [
+        (Preview(kind="diff", text="@@ -1,4 +1,4 @@\n same\n-old = 1\n+\n+new = 1\n+more = 1"), "new = 1"),
+        (Preview(kind="diff", text="@@ -1,2 +1,1 @@\n same\n-old = 1\n-older = 1"), "old = 1"),
+        (Preview(kind="diff", text="@@ -1 +1 @@\n same"), None),
+        (Preview(kind="code", text="\n  \nx = 1\ny = 2"), "x = 1"),
+    ],
+)
+def test_a_row_of_several_changes_shows_the_first_line_that_is_new_or_else_that_goes(
+    preview: Preview, shown: str | None
+) -> None:
+    request = asked(preview=preview)
+    said = {"headline": request.headline.model_copy(update={"note": ""}), "review": Review(id="r1", size=2)}
+    row = parse(str(review_html([request.model_copy(update=said)] * 2)))
+    found = [one.text for one in row.find("code")]
+    assert shown in found if shown is not None else "same" not in found
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "behind", "folded"),
+    [
+        (9, 12, 9, []),
+        (10, 12, 9, [7]),
+        (9, 13, 9, [7]),
+        (9, 12, 10, [7]),
+        (11, 14, 12, [8, 8, 9]),
+        (0, 30, 0, [24]),
+    ],
+)
+def test_seven_unchanged_lines_are_folded_where_three_beside_each_change_stay(
+    before: int, between: int, behind: int, folded: list[int]
+) -> None:
+    lines = [*[" same"] * before, "+new", *[" same"] * between, "-old", *[" same"] * behind]
+    section = card(asked(preview=Preview(kind="diff", text="\n".join(["@@ -1,9 +1,9 @@", *lines]))))
+    summaries = [fold.find("summary")[0].text for fold in section.find("details", class_="vibe-same")]
+    assert summaries == [f"{number} unchanged lines" for number in folded]
 
 
 def test_a_diff_keeps_the_colours_of_its_language() -> None:

@@ -21,6 +21,7 @@ from tests.ui.runs import (
     whole_run,
 )
 from vibe_jupyter.protocol import Event, Notice, ReasoningDelta, TextDelta
+from vibe_jupyter.ui.front_end import RunRetention
 from vibe_jupyter.ui.static_html import KEPT_LIMIT, PLAIN_LIMIT
 
 MIN_CONTRAST = 4.0
@@ -43,6 +44,13 @@ def test_the_kept_form_holds_the_answer_the_steps_the_code_and_its_output() -> N
     assert root.find("strong")[0].text.startswith("Gentoo bills")
     foot = "● Done · 21 s · devstral-2 · 2 turns · 6.3k tokens in, 5.1k cached, 900 out"
     assert root.text.endswith(foot)
+
+
+def test_the_summary_of_a_run_holds_the_last_of_its_answers_alone() -> None:
+    shown = transcript(whole_run(), RunRetention(form="summary")).bundle()["text/html"]
+    assert "Gentoo bills" in shown
+    assert "I will look at the data first." not in shown
+    assert "2 steps" in shown
 
 
 @pytest.mark.requirement("ui.static.kept")

@@ -28,6 +28,7 @@ from tests.ui.runs import (
     whole_run,
 )
 from vibe_jupyter.protocol import (
+    AnswerAwaited,
     ApprovalResolved,
     AssistantMessage,
     Event,
@@ -39,6 +40,7 @@ from vibe_jupyter.protocol import (
     RequestSent,
     TextDelta,
     TextPart,
+    ToolCall,
     ToolCallDelta,
     ToolProgress,
     TurnStarted,
@@ -47,6 +49,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.ui.front_end import RunRetention
 from vibe_jupyter.ui.page import PatchOutbox, ViewPart, ViewPatch
 from vibe_jupyter.ui.status_line import NOT_OVER_NOTE
+from vibe_jupyter.ui.step import PROGRESS_LIMIT
 from vibe_jupyter.ui.transcript import Transcript
 
 ANSWER_SIZE = 60_000
@@ -253,6 +256,14 @@ def test_a_running_step_shows_what_was_printed_so_far() -> None:
     assert step.find("pre", class_="vibe-output")[0].text == "line 0\nline 1\nline 2"
 
 
+@pytest.mark.parametrize("over", [-1, 0, 1, PROGRESS_LIMIT])
+def test_of_long_output_of_a_running_step_the_end_is_shown(over: int) -> None:
+    size = PROGRESS_LIMIT // 2
+    pieces = ["begin" + "a" * (size - 5), "b" * (size + over - 3) + "end"]
+    step = step_of([STARTED, code_started(), *(ToolProgress(call_id="c1", text=one) for one in pieces)])
+    assert step.find("pre", class_="vibe-output")[0].text == "".join(pieces)[-PROGRESS_LIMIT:]
+
+
 @pytest.mark.requirement("ui.approval.trial.late")
 @pytest.mark.parametrize("late", [{"text": "printed in the try"}, {"text": "half", "done": 1.0, "total": 2.0}])
 def test_a_card_stays_where_its_call_is_said_to_go_on(late: dict[str, object]) -> None:
@@ -342,6 +353,18 @@ def test_a_denial_without_a_person_says_so() -> None:
     assert word(step, "vibe-came") == "denied · non-interactive session"
 
 
+@pytest.mark.requirement("reply.written.calls")
+def test_the_tooltip_of_the_foot_counts_calls_that_came_in_another_way() -> None:
+    def answered(*marks: str) -> MessageAdded:
+        calls = (ToolCall(id=str(n), name="bash", arguments="{}", mark=mark) for n, mark in enumerate(marks))
+        return MessageAdded(message=AssistantMessage(parts=tuple(calls), stop_reason="tool_calls"))
+
+    odd = [answered("written as text", ""), answered("repaired: name", "repaired: line ends", "written as text")]
+    foot = parse(parts_of([STARTED, *odd])[-1].html)
+    tip = foot.find("div", data_state="working")[0].attributes["title"]
+    assert tip == "Model server: api.mistral.ai; 2 calls written as text; 2 calls repaired"
+
+
 @pytest.mark.requirement("ui.footer.usage")
 def test_the_foot_says_how_the_run_stands() -> None:
     def foot(*events: Event) -> Element:
@@ -390,6 +413,30 @@ def test_a_page_hears_of_the_foot_only_when_it_says_something_new() -> None:
     shown = transcript([STARTED, TurnStarted(turn=1)])
     assert shown.apply(RequestSent()) == []
     assert [patch["id"] for patch in shown.apply(TurnStarted(turn=2))] == ["foot"]
+
+
+@pytest.mark.requirement("view.foot.silence")
+def test_the_foot_says_what_it_waits_for_and_how_long_the_server_was_silent() -> None:
+    now = 100.0
+    shown = Transcript(lambda: now)
+    for event in (STARTED, TurnStarted(turn=1), RequestSent()):
+        shown.apply(event)
+    assert shown.apply(AnswerAwaited(has_begun=False, seconds=5.0, limit=600.0))[-1]["id"] == "foot"
+    assert "Waiting for the model's first word" in shown.foot_line
+    assert "silent for 5.0 s, gives up after 600 s" in shown.foot_line
+    now = 109.0
+    foot = parse(shown.parts()[-1].html)
+    silence = foot.find("span", class_="vibe-silence")[0]
+    assert silence.text == "silent for 14 s, gives up after 600 s"
+    assert silence.find("span")[-1].attributes["data-vibe-running"] == "14.0"
+    patches = shown.apply(TextDelta("Hello"))
+    assert "Working" in next(patch.get("html", "") for patch in patches if patch["id"] == "foot")
+    shown.apply(AnswerAwaited(has_begun=True, seconds=5.0, limit=None))
+    foot = parse(shown.parts()[-1].html)
+    assert "Waiting for more of the answer" in foot.text
+    assert "gives up" not in foot.text
+    shown.apply(ReasoningDelta("hm"))
+    assert "vibe-silence" not in shown.parts()[-1].html
 
 
 def test_the_foot_names_a_price_only_where_it_is_known() -> None:

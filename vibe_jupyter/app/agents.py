@@ -1,4 +1,4 @@
-"""The agent of the session: which one was chosen, where the agents come from, and what its model is hears of it."""
+"""Selection of the session's agent, discovery of agent profiles, and the prompt section for plan mode."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,22 +26,23 @@ _HAS_PLANNED: Final = "You no longer only plan. The agent {name} is active: chan
 
 
 class AgentChoice:
-    """Finds the agents again at each prompt, so that an edit of a file counts. Main thread only."""
+    """Selected agent and cached profiles.
+
+    Rereads the profiles at each prompt so that edits take effect. Main thread only.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self.chosen = ""
-        """By name; empty for that of the settings."""
+        self.chosen = ""  # name of the selected agent; "" for the default in the settings
         self._profiles = ReadCache[config.Profiles]()
-        self.stamps: Sequence[FileStamp] = ()
-        """Of all files and folders that agents were looked for in last."""
+        self.stamps: Sequence[FileStamp] = ()  # stamps of all files and folders searched last
 
     def find(self, look: "FolderLook", reading: config.SettingsReading) -> config.Profiles:
-        """Every agent there is now.
+        """Return all agents available now.
 
         Args:
-            look: the folder, of which files count once it is trusted.
-            reading: the settings without any agent's.
+            look: Scan of the project folder. Its files count only once the folder is trusted.
+            reading: The settings before any agent's overrides.
         """
         named, own, folders = config.own_profile_paths(reading.tree.table.get("agent_paths"), self._environ)
         self.stamps = stamp_files((*named, *own, *folders))
@@ -50,7 +51,7 @@ class AgentChoice:
         )
 
     def name(self, settings: config.Settings) -> str:
-        """The session's agent: the chosen one, else that of the settings."""
+        """Return the name of the session's agent: the selected one, else the default in the settings."""
         return self.chosen or settings.default_agent
 
     def choose(self, profile: config.AgentProfile) -> None:
@@ -59,40 +60,42 @@ class AgentChoice:
 
 
 class AcceptedPlan(NamedTuple):
-    """The user wants it carried out."""
+    """A plan that the user accepted."""
 
-    agent: str
-    """Who does."""
+    agent: str  # name of the agent that carries out the plan
 
     @property
     def prompt(self) -> str:
-        """What that agent is asked."""
+        """Prompt for the agent that carries out the plan."""
         return "The plan is accepted. Carry it out. Where it is a list of steps in a cell, tick off what is done."
 
 
 class PlanAcceptance(Middleware):
-    """What the user says to the plan of a run; the middleware that ends that run once it was accepted."""
+    """The user's decision on the plan of a run. As middleware, it ends the run once the plan is accepted."""
 
     def __init__(self) -> None:
         self._profiles: config.Profiles | None = None
         self._accepted: AcceptedPlan | None = None
 
     def begin(self, profiles: config.Profiles) -> None:
-        """A run begins, with these agents."""
+        """Reset for a new run that can choose among `profiles`."""
         self._profiles, self._accepted = profiles, None
 
     def choices(self) -> Sequence[Choice]:
-        """The agents that may carry it out: who only reads cannot, who asks for nothing is not chosen in passing."""
+        """Return the agents that may carry out the plan.
+
+        Read-only agents can't, and agents that skip approvals must be chosen deliberately rather than here.
+        """
         agents = self._profiles.main_agents() if self._profiles is not None else ()
         able = [one for one in agents if one.safety in ("neutral", "destructive")]
         return [Choice(label=one.name, description=one.description) for one in able]
 
     def accept(self, agent: str) -> None:
-        """The user chose this one. Engine loop only."""
+        """Record the agent that the user chose. Engine loop only."""
         self._accepted = AcceptedPlan(agent)
 
     def take(self) -> AcceptedPlan | None:
-        """The accepted plan, once."""
+        """Return the accepted plan and clear it."""
         accepted, self._accepted = self._accepted, None
         return accepted
 
@@ -103,13 +106,12 @@ class PlanAcceptance(Middleware):
 
 
 def plan_section(current: "CurrentSettings") -> str:
-    """What the model is reported of the agent that plans: in each prompt while it is active, and once when it no longer
-    is."""
+    """Describe plan mode to the model: in each prompt while a planning agent is active, and once after it ends."""
     return section("agent", (_PLANNING if current.plans else _HAS_PLANNED).format(name=current.profile.name))
 
 
 def list_agents(profiles: config.Profiles, active: str) -> str:
-    """All agents, the active one marked, and what is wrong with files of others."""
+    """List all agents with the active one marked, followed by problems in agent files."""
     rows = [
         ["●" if one.name == active else " ", one.name, one.safety, _words_of(one)]
         for one in (*profiles.main_agents(), *profiles.subagents())
@@ -118,7 +120,7 @@ def list_agents(profiles: config.Profiles, active: str) -> str:
 
 
 def describe_agent(profile: config.AgentProfile) -> str:
-    """One agent in one line."""
+    """Describe an agent in one line."""
     words = _words_of(profile)
     return f"Agent: {profile.title}{f': {words}' if words else ''}"
 
@@ -131,7 +133,7 @@ def _words_of(profile: config.AgentProfile) -> str:
 
 
 def profile_files(look: "FolderLook", files: Mapping[str, bytes]) -> list[config.ProfileFile]:
-    """The agents among the files of a folder: those in its ``.vibe/agents``, and where its ``agent_paths`` lead."""
+    """Select the agent profiles among a folder's files: those in `.vibe/agents` or in its `agent_paths`."""
     named = [] if look.settings is None else config.named_paths(look.settings, "agent_paths")
     places = {look.folder / PROJECT_FOLDER / AGENTS_FOLDER, *(look.folder / path for path in named)}
     found = [(look.folder / path, content) for path, content in files.items() if path.endswith(AGENT_FILES)]
@@ -147,7 +149,7 @@ def _read_profiles(
 ) -> config.Profiles:
     found: list[config.AgentProfile] = []
     problems: list[str] = []
-    # The first of a name counts.
+    # Order matters: the first profile of a name wins.
     for file in (*named, *profile_files(look, look.files), *own):
         try:
             found.append(config.read_profile(file if isinstance(file, config.ProfileFile) else _read_file(file)))

@@ -1,4 +1,4 @@
-"""One app per kernel: builds the parts at the first prompt and takes each prompt through them."""
+"""The application object of a kernel: builds the parts and runs each prompt through them."""
 
 import contextlib
 import os
@@ -70,28 +70,27 @@ if TYPE_CHECKING:
     from vibe_jupyter.notebook.replay import Replay
     from vibe_jupyter.ui.front_end import FrontEnd
 
+# Used as the name of a redacted secret instead of a variable's name, because the key may come from the keyring.
 _MODEL_KEY = "key of the model"
-"""Stands in the place of a variable's name: the key may come from the keyring."""
 
 
+# A prompt in progress: yields each of its runs and receives that run's summary.
 Steps = Generator[BegunRun, RunSummary, Reply]
-"""A prompt on its way: hands out each of its runs, and is sent how that ended."""
 
 
 class _MadeParts:
-    """What runs are made of, for as long as settings and environment stay as they are."""
+    """Cache of objects built from settings and environment, reused until those change."""
 
     def __init__(self) -> None:
         self.models = LatestMade[Model]()
         self.redactors = LatestMade[Redactor]()
+        # The cache key, the sources and the text of the system prompt.
         self.prompt: tuple[object, InstructionSources, str] | None = None
-        """The system prompt, and what it was made of."""
-        self.taken: object = None
-        """The settings that tools and rules were built of."""
+        self.taken: object = None  # the settings and rules that tools and permissions were last built from
 
 
 class App:
-    """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
+    """State of one kernel. Main thread only, except where its parts document otherwise."""
 
     def __init__(
         self,
@@ -145,23 +144,22 @@ class App:
             *(self._engine, self._run_view, self._main_thread, self.report, self.instructions, self._rules),
             *(self._permissions, self.setup, lambda: self.sessions.conversation, self._build_agent),
         )
-        self._enders: list[str] = []
-        """Code of the queued cells that stopped the current run."""
+        self._enders: list[str] = []  # code of the queued cells that stopped the current run
+        # `_runs_again` is True once the user runs the active run's cell again.
         self._cell_said_stop = self._runs_again = False
-        """Whether the user has run the cell of the open run again."""
+        # External clients that use this notebook's tools.
         self.outside = NotebookServing(serving_parts(parts, self._engine, self._permissions, self.setup))
-        """External clients that may use this notebook's tools."""
         if pump is not None:
             pump.on_execute = self._on_queued
 
     def prompt(self, text: str, options: Options) -> Reply:
-        """Take one prompt to its end and leave its transcript in the output.
+        """Run a prompt to completion and leave its transcript in the cell output.
 
         Raises:
-            ConfigError: no model, an unknown agent or tool, or a wrong setting; nothing was sent.
-            JournalError: the conversation cannot be recorded; nothing was sent.
-            NotebookError: another run is open, or this is not the main thread; nothing was sent.
-            KeyboardInterrupt: the user interrupted before the run began; nothing was sent.
+            ConfigError: No model, an unknown agent or tool, or an invalid setting; nothing was sent.
+            JournalError: The conversation can't be recorded; nothing was sent.
+            NotebookError: Another run is active, or this isn't the main thread; nothing was sent.
+            KeyboardInterrupt: The user interrupted before the run began; nothing was sent.
         """
         keeps = self.setup.current().reading.settings.keep_answers if options.keep is None else options.keep
         if keeps and self._notebook is not None:
@@ -175,12 +173,12 @@ class App:
         return _drive(steps, lambda begun: self._run_view.show(begun, self._keep))
 
     async def prompt_beside(self, text: str, options: Options) -> Reply:
-        """As `prompt`, for a cell that awaits it: the loop of this thread goes on while the run does."""
+        """Async variant of `prompt` for a cell that awaits it. This thread's event loop stays free during the run."""
         steps = self._take_prompt(text, options)
         return await _drive_beside(steps, lambda begun: self._run_view.show_beside(begun, self._keep))
 
     def _take_prompt(self, text: str, options: Options) -> "Steps":
-        """A prompt to its end, all but the showing of its runs; raises as `prompt`."""
+        """Run a prompt to completion except for displaying its runs. Raises like `prompt`."""
         self._run_view.check_free()
         options = options._replace(allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
@@ -193,12 +191,12 @@ class App:
         return reply
 
     def run_prompt(self, text: str, options: Options, key: str) -> "Steps":
-        """One run of the prompt with this key; raises as `prompt`."""
+        """Run the agent once for the prompt with this cache key. Raises like `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
         guards = hold_guards(current, lambda: self._host.attended)
         changed_mode = _take_current(self, current)
-        with self._presses.raising():  # it runs the user's code
+        with self._presses.raising():  # loading tools and rules runs the user's code
             problems = self._own_tools.load(current)
             problems += self._rules.load(current)
         problems = [
@@ -224,7 +222,7 @@ class App:
             snapshots=self.undo.begin(agent.redactor(text)),
             newly_lost=partial(self._main_thread.call, self.undo.code.newly_lost, raises=False),
         )
-        with self._presses.raising():  # it looks at the user's objects
+        with self._presses.raising():  # reads the user's objects, whose methods may block
             told = self.sessions.report(schema_only=self.schema_only) + self.undo.report()
             told += self.report.sections(around, self._permissions.levels, current)
             agent = self._instruct(agent, current, around)
@@ -253,18 +251,21 @@ class App:
 
     @property
     def is_serving(self) -> bool:
-        """Whether a run, or another cell of ours, has the main thread: what asks was started by it."""
+        """True while a run or another cell of ours occupies the main thread: the caller is then code started by it."""
         return self._main_thread.is_serving
 
     @property
     def stopped_for_queue(self) -> bool:
-        """Whether the last run was ended by a cell in the queue that is meant to run: the run's own, once more, or a
-        ``%vibe stop`` with no cell before it that relied on the run."""
+        """True if the last run was ended by a queued cell that will still run.
+
+        That is either the run's own cell, executed again, or a `%vibe stop` with no cell before it that relied on the
+        run.
+        """
         stopped_by_next = self._pump is not None and self._pump.behind_running()[:1] == self._enders[:1] != []
         return self._runs_again or stopped_by_next
 
     def status(self) -> str:
-        """Model, server, agent, conversation and grants, for the user."""
+        """Summarize model, server, agent, conversation and permissions for the user."""
         try:
             model = self.models.current()
             where = f"{model.alias} at {model.server.host}"
@@ -283,14 +284,14 @@ class App:
         return "\n".join(lines)
 
     def reset(self) -> str:
-        """Begin a new conversation and forget what was allowed; the user's variables stay."""
+        """Start a new conversation and clear session permissions. The user's variables stay."""
         if self._main_thread.is_serving:
             raise NotebookError("A run is active in this kernel. End it with Stop or ■, then reset.")
         self.forget()
         return "New conversation. Your variables are unchanged; permissions for this session were cleared."
 
     def forget(self) -> None:
-        """Drop what belongs to the conversation so far."""
+        """Discard all state of the current conversation."""
         self._run_view.abandon()
         self.outside.stop()
         self.sessions.forget()
@@ -307,25 +308,25 @@ class App:
         self.report.forget()
 
     def stop(self) -> str:
-        """End the current run, or one left behind; what to print."""
+        """Stop the active run, or one left over from an exception. Returns the message to print."""
         said, self._cell_said_stop = self._cell_said_stop, False
         if self._run_view.run is None:
             return "Stopped." if said else "No run is active."
-        if self._main_thread.is_serving:  # in code of that run
+        if self._main_thread.is_serving:  # called from code of that run
             self._run_view.run.send(Interrupt())
             return "Stopped."
         return "Stopped." if self._run_view.end() else "The run does not end. Restart the kernel."
 
     def end_run(self) -> None:
-        """End what an exception left behind, if anything."""
+        """Stop a run that an exception left open, if any."""
         if not self._main_thread.is_serving:
             self._run_view.end()
 
     def close(self) -> None:
-        """End threads, connections and servers of this app.
+        """Stop all threads, connections and servers of this app.
 
         Raises:
-            NotebookError: a run is open, and this was called by code of it.
+            NotebookError: A run is active, and code of that run called this.
         """
         if self._main_thread.is_serving:
             raise NotebookError("A run is active in this kernel, so the extension stays loaded. Stop the run first.")
@@ -341,7 +342,7 @@ class App:
         self.models.close()
 
     def tool_names(self, reading: config.SettingsReading | None = None) -> list[str]:
-        """What ``--yes`` may name, by these settings or else by those of now."""
+        """Return the tool names that `--yes` accepts, under `reading` or else the current settings."""
         specs = (*self._own_tools.specs(), *self.skills.specs())
         own = (spec.name for spec in specs)
         return list(dict.fromkeys((*self._built_in.names(), *own, *self.mcp.tool_names(reading))))
@@ -359,7 +360,8 @@ class App:
                 raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         choice = (current, options.model, self.models.chosen)
         model = self._made.models.get(choice, lambda: self.models.for_run(options.model, settings))
-        if model.server.key_from.endswith(config.IN_KEYRING):  # where the key may be another at each prompt
+        # A key in the keyring may change between prompts, so don't cache the model.
+        if model.server.key_from.endswith(config.IN_KEYRING):
             self._made.models = LatestMade[Model]()
         secrets = self.mcp.secrets
         tools = JoinedToolsets(self.offered_tools, *self.mcp.toolsets)
@@ -384,7 +386,7 @@ class App:
         )
 
     def _instruct(self, agent: Agent, current: CurrentSettings, around: Surroundings) -> Agent:
-        """The agent with its system prompt, with what is sent after a compaction, and with its sub-agents."""
+        """Return the agent with its system prompt, compaction options and sub-agents."""
         specs, servers = self.offered_tools.specs(), self.mcp.offering(current.reading)
         seen = (around.allowed, around.attended, around.is_live, around.has_notebook)
         made_of = (current, agent.model, agent.redactor, seen, specs, servers, self.skills.section)
@@ -409,7 +411,7 @@ class App:
         return agent._replace(find_subagent=find_subagent)
 
     def take_settings(self, reading: config.SettingsReading) -> None:
-        """Build the tools and rules that are made of settings, unless they are; they count from now on."""
+        """Apply settings: rebuild tools and permissions that depend on them, unless they are unchanged."""
         settings = reading.settings
         if self._made.taken == (settings, reading.rules):
             return
@@ -427,14 +429,14 @@ class App:
         self._made.taken = (settings, reading.rules)
 
     def _on_queued(self, cell: QueuedCell) -> bool:
-        """Take what the agent runs in its place. Some queued cells end the run at once."""
+        """Handle a queued cell. Returns True if the agent executes it itself; some other cells end the run at once."""
         if self._notebook is not None and self._notebook.take(cell):
             return True
         if self._run_view.run is not None:
             if says_stop := STOP_CELL.fullmatch(cell.code) is not None:
                 self._cell_said_stop = True
                 self._enders.append(cell.code)
-            # Run again, the cell has lost its output, and with it a card that waits: nobody could answer it.
+            # Executing the cell again clears its output, including any approval card: nobody could answer it.
             self._runs_again = self._runs_again or (self._notebook is not None and self._notebook.runs_in(cell))
             if says_stop or self._runs_again:
                 self._run_view.run.send(Interrupt())
@@ -444,7 +446,7 @@ class App:
         return False
 
     def _page_answers(self) -> bool:
-        """Whether a page with our extension shows this notebook."""
+        """Return whether a page with our extension shows this notebook."""
         if self._notebook is None:
             return False
         self._notebook.begin()
@@ -452,20 +454,20 @@ class App:
         return panel is not None and panel.is_seen
 
     def _page_loaded(self, client: str) -> None:
-        """On the control thread: what a page showed is gone when it was reloaded."""
+        """Display the active run again after a page reload cleared it. Runs on the control thread."""
         if self._notebook is not None:
             self._engine.submit(_show_again(self, self._run_view, self._notebook, client))
             self.outside.page_loaded()
 
 
 async def _show_again(app: App, run_view: RunView, notebook: "NotebookAccess", client: str) -> None:
-    """A page was loaded. Where the one that ran the cell still answers, it stands beside that, and nothing was lost."""
+    """Display the active run again in a newly loaded page, unless the page that ran the cell still responds."""
     panel = await notebook.page()
     if panel is None or not panel.ran or client in ("", panel.client):
         view = run_view.page_loaded()
         if not app.background.page_loaded(view) and view is not None:
             await notebook.show(view)
-            run_view.page_loaded()  # what the run put into the cell before, the page has not heard
+            run_view.page_loaded()  # again: the new page missed what the run added to the cell while it was shown
         app.connect_form.page_loaded()
     await notebook.ends.deliver()
 
@@ -478,10 +480,10 @@ def _form_parts(app: App) -> FormParts:
 
 
 def list_prompt_layers(app: App) -> Sequence[PromptLayer]:
-    """The system prompt of this conversation, or as it would be if one began now.
+    """Return the system prompt of this conversation, or a preview of it before the first prompt.
 
     Raises:
-        ConfigError: no model, a wrong setting, or no prompt of the name it gives.
+        ConfigError: No model, an invalid setting, or an unknown prompt name in the settings.
     """
     if app.instructions.layers:
         return app.instructions.layers
@@ -516,7 +518,7 @@ def _instruction_sources(
 
 
 def _run_connected(app: App, text: str, options: Options, key: str) -> Steps:
-    """The run of the prompt, and the form that connects a model where that fails for want of one."""
+    """Run the prompt, and show the connect form if it fails because no model is connected."""
     try:
         first: Reply | MissingModel = yield from app.run_prompt(text, options, key)
     except MissingModel as missing:
@@ -527,9 +529,9 @@ def _run_connected(app: App, text: str, options: Options, key: str) -> Steps:
 
 
 def _take_current(app: App, current: CurrentSettings) -> str:
-    """Take the settings, and begin to look at the project, once for a conversation.
+    """Apply the settings, and start reading the project once per conversation.
 
-    Gives what to say where the privacy mode ends the conversation; empty where it goes on.
+    Returns a message if a change of privacy mode ended the conversation, else "".
     """
     settings, conversation = current.reading.settings, app.sessions.conversation
     app.take_settings(current.reading)
@@ -541,20 +543,20 @@ def _take_current(app: App, current: CurrentSettings) -> str:
 
 
 def _begin_beside(app: App, options: Options, *, attended: bool) -> str:
-    """What a run of these options may leave running; what to say of what ran before it, empty for nothing."""
+    """Prepare background jobs for a run. Returns a notice on the job it continues or an earlier conversation, or ""."""
     app.background.options, app.background.open_job = options, None
     going_on = app.background.going_on
     return going_on.state if going_on is not None else app.sessions.offer(attended=attended)
 
 
 def _drive(steps: Steps, show: Callable[[BegunRun], RunSummary]) -> Reply:
-    """Take a prompt to its end; what the showing raises is raised where its run began."""
+    """Drive the steps of a prompt to completion. Exceptions raised by `show` are thrown into the steps."""
     try:
         begun = next(steps)
         while True:
             try:
                 ended = show(begun)
-            except BaseException as error:  # noqa: BLE001 - it comes back out of the steps
+            except BaseException as error:  # noqa: BLE001 - rethrown inside the generator, which raises it again
                 begun = steps.throw(error)
             else:
                 begun = steps.send(ended)
@@ -563,13 +565,13 @@ def _drive(steps: Steps, show: Callable[[BegunRun], RunSummary]) -> Reply:
 
 
 async def _drive_beside(steps: Steps, show: Callable[[BegunRun], Awaitable[RunSummary]]) -> Reply:
-    """The same for a showing that is awaited."""
+    """Async variant of `_drive`."""
     try:
         begun = next(steps)
         while True:
             try:
                 ended = await show(begun)
-            except BaseException as error:  # noqa: BLE001 - it comes back out of the steps
+            except BaseException as error:  # noqa: BLE001 - rethrown inside the generator, which raises it again
                 begun = steps.throw(error)
             else:
                 begun = steps.send(ended)
@@ -584,7 +586,7 @@ def _open_notebook(
     log: ExecutionLog,
     on_page: Callable[[str], None],
 ) -> "NotebookAccess | None":
-    """The way to the notebook's page; only where a kernel has a pump."""
+    """Open access to the notebook's page, or return None for a kernel without a pump."""
     if pump is None:
         return None
     with without_working_folder():
@@ -594,5 +596,5 @@ def _open_notebook(
 
 
 def _queued_stops(pump: Pump | None) -> list[str]:
-    """Each ``%vibe stop`` that came in the moment before this cell began: it is meant for the run that begins."""
+    """Return each `%vibe stop` queued just before this cell began: it is meant for the run that is about to begin."""
     return [] if pump is None else [code for code in pump.behind_running() if STOP_CELL.fullmatch(code)]

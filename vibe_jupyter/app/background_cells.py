@@ -1,7 +1,7 @@
-"""Cells that a run leaves to run behind it, the card that says what came of them, and the run that goes on there.
+"""Cells that keep running after a run ends, the card that shows their progress, and the run that continues from them.
 
-The page sends their requests as it would for the user; the kernel runs them in their turn. A message of our own stands
-behind them in the queue: when that is heard, each of them has run, or never will.
+The page sends their execute requests as it would for the user, and the kernel runs them in queue order. A comm message
+of our own is queued behind them: once it arrives, each cell has either run or never will.
 """
 
 import time
@@ -34,12 +34,10 @@ if TYPE_CHECKING:
     from vibe_jupyter.ui.front_end import RunRetention
     from vibe_jupyter.ui.page import ShownView
 
-SHOWN: Final = 6_000
-"""Characters of output, of all cells together, in the report on them."""
-DRAWN_WITHIN: Final = 1.0
-"""Seconds that the end of a run leaves a page to draw the card."""
+SHOWN: Final = 6_000  # characters of output, of all cells together, in the report to the model
+DRAWN_WITHIN: Final = 1.0  # seconds that the end of a run waits for a page to draw the card
+# The prompt of the continuing run.
 GO_ON: Final = "The cells that you left in the background are done. Go on from there."
-"""The prompt of a run that goes on."""
 _NO_PAGE: Final = (
     "Nothing was queued: no page shows this notebook, so nobody would see the cells run. Run them without background."
 )
@@ -50,29 +48,25 @@ _STARTED_FIRST: Final = "{words} Reported with a later prompt."
 
 @dataclass(eq=False, repr=False)
 class BackgroundJob:
-    """What one run left in the background."""
+    """Cells that one run left in the background."""
 
-    cell: CellContext
-    """That of the run."""
-    prompt_cell: str
-    """Its id."""
+    cell: CellContext  # context of the run's cell
+    prompt_cell: str  # id of the run's cell
     options: Options
     redact: Callable[[str], str]
     queued: list[tuple[Cell, "QueuedRun"]] = field(default_factory=list[tuple[Cell, "QueuedRun"]])
-    by_itself: bool = False
-    """Whether the agent goes on without a click."""
-    awaited: int = 0
-    """Calls that are queued behind its cells and were not heard yet."""
+    by_itself: bool = False  # True if the agent continues without a click
+    awaited: int = 0  # messages queued behind its cells that haven't arrived yet
     card: "BackgroundCard | None" = None
 
     @property
     def is_over(self) -> bool:
-        """Whether all its cells have run, or never will."""
+        """True once each cell has run or never will."""
         return self.awaited == 0
 
     @property
     def state(self) -> str:
-        """How they stand, in one sentence for the user."""
+        """Status of the cells as one sentence for the user."""
         names = [f"#{cell.number}" for cell, _ in self.queued]
         called = f"Cell {names[0]}" if len(names) == 1 else f"Cells {', '.join(names)}"
         if not self.is_over:
@@ -95,18 +89,18 @@ class BackgroundJob:
 
     @property
     def results(self) -> list[ExecutionResult | None]:
-        """Of its cells; None where one has not run to its end."""
+        """Results of the cells, None for those that haven't finished."""
         return [run.result for _, run in self.queued]
 
     @property
     def may_go_on(self) -> bool:
-        """Whether something ran, and the user stopped none of it."""
+        """True if at least one cell ran and the user interrupted none of them."""
         ran = [result for result in self.results if result is not None]
         return bool(ran) and not any(result.status == "interrupted" for result in ran)
 
 
 class BackgroundCells:
-    """Those of one kernel. Main thread, but for `queue` and `page_loaded`."""
+    """Background cells of one kernel. Main thread, except for `queue` and `page_loaded`."""
 
     def __init__(
         self,
@@ -123,25 +117,20 @@ class BackgroundCells:
         self._host = host
         self._notebook = notebook
         self._presses = presses
-        self.jobs: Sequence[BackgroundJob] = ()
-        """Those of which the model does not know the end."""
-        self.open_job: BackgroundJob | None = None
-        """Of the run that is open; None before it queued anything."""
-        self.options = Options()
-        """Of the run that is open."""
-        self.going_on: BackgroundJob | None = None
-        """The one behind which a run goes on now."""
+        self.jobs: Sequence[BackgroundJob] = ()  # jobs whose end hasn't been reported to the model
+        self.open_job: BackgroundJob | None = None  # job of the active run; None until it queues a cell
+        self.options = Options()  # options of the active run
+        self.going_on: BackgroundJob | None = None  # job that the active run continues from
         self._later: LaterCalls | None = None
         self._runs: QueuedRuns | None = None
+        # Runs a prompt to completion; raises `VibeError`.
         self.go_on: Callable[[str, Options], object] = lambda _text, _options: None
-        """Takes a prompt to its end; raises `VibeError`."""
+        # Returns the retention settings, and a function that finds the cells an answer refers to.
         self.look: Callable[[], tuple[RunRetention, FindCell]] | None = None
-        """What is kept of a run, and what finds the cells that an answer names."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when cells in the background are done."""
+        self.on_change: Callable[[], None] = lambda: None  # called when background cells have finished
 
     def end_run(self) -> None:
-        """A run is over that opened a job: show a card for what it left."""
+        """Show a card for the cells that the ending run left in the background, if any."""
         job, self.open_job = self.open_job, None
         if job is None or job.is_over or self._notebook is None:
             return
@@ -158,16 +147,17 @@ class BackgroundCells:
         )
         card.open(job.state)
         self._engine.submit(card.tell(job.state))
-        if self.going_on is not None:  # the cell ended long ago, so that its page takes no outputs from the kernel
+        if self.going_on is not None:  # the cell ended earlier, so its page ignores further outputs from the kernel
             self._put_again(card.shown, job)
-        # A page says that it draws the card on a channel that is heard again when the cells have run.
+        # The page acknowledges the card on a comm, and comm messages wait in the queue behind the background cells:
+        # wait for the acknowledgment now.
         self._main_thread.serve(self._engine.submit(card.is_drawn(within=DRAWN_WITHIN)), interrupt=lambda: None)
 
     async def queue(self, cells: Sequence[Cell], *, by_itself: bool, redact: Callable[[str], str]) -> None:
-        """Have cells run behind all that waits. On the engine's loop.
+        """Queue cells behind everything that is already queued. Engine loop only.
 
         Raises:
-            ToolError: no page shows the notebook, or it does not take them; then says which it took.
+            ToolError: No page shows the notebook, or it rejected a cell; the message lists the cells queued before.
         """
         notebook = self._notebook
         if notebook is None or not await notebook.look_again() or notebook.prompt_cell is None:
@@ -188,7 +178,7 @@ class BackgroundCells:
                 self._call_later(lambda: self._hear_end(job))
 
     def running(self) -> tuple[str, ...]:
-        """The cells that have not run to their end, in words."""
+        """Return the addresses of cells that haven't finished."""
         return tuple(
             self._name(cell)
             for job in self.jobs
@@ -198,14 +188,14 @@ class BackgroundCells:
         )
 
     def lines(self) -> list[str]:
-        """How they stand, for the user."""
+        """Return one status line per job for the user."""
         return [f"Background: {job.state}" for job in self.jobs]
 
     def report(self, *, schema_only: bool) -> str:
-        """What the model is shown with the next prompt; empty for nothing. The end of a cell is reported once.
+        """Return the section on background cells for the next prompt, or "" without any. Reports each end once.
 
         Args:
-            schema_only: whether no value of the user's data may be sent.
+            schema_only: Whether to omit all values of the user's data.
         """
         told = self.jobs
         self.jobs = tuple(job for job in told if not job.is_over)
@@ -216,13 +206,13 @@ class BackgroundCells:
         return section("background", "\n".join(texts)) if told else ""
 
     def page_loaded(self, view: "ShownView | None") -> bool:
-        """A page was loaded: it may have lost the cards, and the view of the open run. Any thread.
+        """Restore the cards, and the active run's view, after a page was loaded. Thread-safe.
 
         Args:
-            view: of the open run; None where there is none.
+            view: View of the active run, or None.
 
         Returns:
-            Whether that view stands in the place of a card, and so is put there again too.
+            True if that view replaces a card, so that it was restored as well.
         """
         for job in self.jobs:
             self._put_again(job.card.shown if job.card is not None else None, job)
@@ -239,13 +229,13 @@ class BackgroundCells:
             self._engine.submit(self._notebook.ends.put_view(shown.model_id, output, cell=job.prompt_cell))
 
     def forget(self) -> None:
-        """The conversation is over; what is queued runs all the same."""
+        """Close all cards at the end of the conversation. Queued cells still run."""
         jobs, self.jobs, self.open_job = self.jobs, (), None
         for job in jobs:
             self._close_card(job, "{words}")
 
     def close(self) -> None:
-        """Hear of nothing any more."""
+        """Close all cards and stop listening."""
         self.forget()
         if self._runs is not None:
             self._runs.close()
@@ -271,12 +261,12 @@ class BackgroundCells:
         job.queued.append((cell, self._runs.watch(request)))
 
     def _call_later(self, function: Callable[[], None]) -> None:
-        """On the engine's loop."""
+        """Call `function` on the main thread after everything now queued has run. Engine loop only."""
         if self._later is not None:
             self._later.call(function)
 
     def _hear_end(self, job: BackgroundJob) -> None:
-        """Everything that was queued before has run, or never will."""
+        """Handle the message behind the cells: each of them has run or never will."""
         job.awaited -= 1
         if not job.is_over or job not in self.jobs:
             return
@@ -294,7 +284,7 @@ class BackgroundCells:
             self._engine.submit(job.card.tell(job.state, asks=True))
 
     def _go_on_behind(self, job: BackgroundJob) -> None:
-        """Take a run to its end that begins where these cells ended, in the place of their card."""
+        """Run the agent from where these cells ended, displayed in place of their card."""
         if job not in self.jobs or job.card is None:
             return
         self.going_on = job
@@ -303,7 +293,7 @@ class BackgroundCells:
                 self.go_on(GO_ON, job.options._replace(keep=False))
         except VibeError as error:
             self._engine.submit(job.card.tell(f"{job.state} It did not go on: {error}", asks=job in self.jobs))
-        except KeyboardInterrupt:  # the transcript says so; no cell is to fail
+        except KeyboardInterrupt:  # the transcript shows the interrupt; no cell should fail
             if job in self.jobs:
                 self._engine.submit(job.card.tell(job.state, asks=True))
         finally:
@@ -325,7 +315,7 @@ class BackgroundCells:
             self._host.front_end = before
 
     def _close_card(self, job: BackgroundJob, form: str) -> None:
-        """Leave these words in its place."""
+        """Replace the card with its final text."""
         card, job.card = job.card, None
         shown = card.shown if card is not None else None
         if card is None or shown is None or self._notebook is None:
@@ -351,7 +341,7 @@ class BackgroundCells:
 
 
 def _numbered(cell: Cell, result: ExecutionResult | None) -> Cell:
-    """With the number that it has now."""
+    """Return the cell with its current execution count."""
     count = result.execution_count if result is not None else None
     return cell if count is None else cell.model_copy(update={"execution_count": count})
 

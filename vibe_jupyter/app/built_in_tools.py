@@ -1,4 +1,4 @@
-"""All built-in tools of one kernel, made from its settings. Imported with the first call of one."""
+"""All built-in tools of a kernel, built from its settings. Imported when a built-in tool is first called."""
 
 import os
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ from vibe_jupyter.variables.tools import InspectTool
 
 
 class BuiltInTools:
-    """The tools of which a file tells the model; some are made again when settings change."""
+    """The built-in tools. Those that depend on settings are rebuilt when settings change."""
 
     def __init__(self, parts: ToolParts, settings: Settings) -> None:
         self._parts = parts
@@ -59,14 +59,14 @@ class BuiltInTools:
         self.take(settings)
 
     def take(self, settings: Settings) -> None:
-        """Use these settings from now on."""
+        """Apply new settings."""
         self._todo.options = settings.tool_options("todo", TodoOptions)
         self._run_code.copies_first = settings.sandbox.is_used
         tools = [*self._fixed, *self._file_tools(settings)]
         self.by_name: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
 
     def forget(self) -> None:
-        """Begin a new conversation."""
+        """Reset for a new conversation."""
         self._todo.forget()
         self._plan.forget()
 
@@ -123,7 +123,7 @@ class BuiltInTools:
         return CodeOutlook(self._parts.main_thread, foresight, self._parts.undo.code.not_undone)
 
     def _make_exploration(self) -> CodeExploration | None:
-        """None where no copy of a kernel can be made on this machine, and in a terminal."""
+        """Return None in a terminal, and where this machine can't fork a copy of the kernel."""
         parts = self._parts
         if parts.pump is None:
             return None
@@ -159,10 +159,11 @@ class BuiltInTools:
         ]
 
     def _shell_tools(self, options: BashOptions) -> list[Tool[Any]]:
-        """The shell, where there is one that was judged."""
+        """Return the `bash` tool, or nothing without a supported shell."""
 
         def guard(command: str) -> Mapping[str, str]:
-            with without_working_folder():  # what judges a command, with its tables, comes with the first one
+            # The parser that judges commands, and its tables, are imported at the first command.
+            with without_working_folder():
                 from vibe_jupyter.permissions.shell.git_environment import git_environment
                 from vibe_jupyter.permissions.shell.judge import search_guard
 
@@ -177,7 +178,7 @@ class BuiltInTools:
 
 
 def _plan_document(parts: ToolParts) -> PlanDocument:
-    """Keeps the plan in the notebook, where a page shows it."""
+    """Return storage for the plan: in the notebook while a page shows it, else in a file."""
     notebook, folder = parts.notebook, parts.home / PLANS_FOLDER
     if notebook is None:
         return PlanDocument(None, folder, has_page=lambda: False)
@@ -185,7 +186,7 @@ def _plan_document(parts: ToolParts) -> PlanDocument:
 
 
 def _reader_of(cells: CellAccess) -> OwnNotebook:
-    """Reads the notebook as it stands on the screen, if a path is its file."""
+    """Return a reader that serves the live notebook if a path is its file."""
 
     async def read_own(path: Path, context: ToolContext) -> ToolResult | None:
         if not await cells.reads.owns(path):

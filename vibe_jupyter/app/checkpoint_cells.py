@@ -1,4 +1,4 @@
-"""The cells of the notebook, as the tool `checkpoint` reads and puts them back."""
+"""Notebook cells as the `checkpoint` tool reads and restores them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from vibe_jupyter.protocol import Cell, CellEdit
 
 
 class NotebookCheckpointCells:
-    """On the engine's loop."""
+    """Notebook backend of the `checkpoint` tool. Engine loop only."""
 
     def __init__(self, access: CellAccess) -> None:
         self._access = access
@@ -20,7 +20,7 @@ class NotebookCheckpointCells:
         await self._access.reads.must_be_changeable()
 
     async def put_back(self, edits: Sequence[CellEdit]) -> None:
-        """Kept as any other change of the run; what comes back, the model has not read."""
+        """Apply edits that restore cells. Recorded like any other change of the run, but not as read by the model."""
         recorder = self._access.recorder
         entry = await recorder.before_edits(edits, await self.listing()) if recorder is not None else 0
         made = False

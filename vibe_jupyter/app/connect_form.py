@@ -1,6 +1,6 @@
-"""When a form is shown that connects a model: by `%vibe setup`, and by a prompt that no model can be asked.
+"""The form that connects a model, shown by `%vibe setup` and by a prompt that no model can answer.
 
-The prompt is sent once there is a model. What the form needs is imported when it is shown.
+The prompt is sent once a model is connected. Modules that the form needs are imported when it is shown.
 """
 
 import concurrent.futures
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.app.shown_form import FormEnd, ShownForm
 
+# Errors that another key, address or model may fix.
 _CONNECT_AGAIN: Final = frozenset({"auth", "not_found", "connection"})
-"""Refusals that another key, address or model may help against."""
 _PLACEHOLDER: Final = "Connect a model in the form that is shown here, or run %vibe setup."
 _CHOOSE: Final = "Choose a model provider."
 
@@ -30,17 +30,15 @@ RunSteps = Generator[BegunRun, RunSummary, Reply]
 
 
 class FormParts(NamedTuple):
-    """What a form needs beside the kernel's threads."""
+    """Dependencies of the form other than the kernel's threads."""
 
     setup: "ModelSetup"
-    refusal: ModelError | None
-    """Why the model server refused the latest request of a run; None where it did not."""
-    notebook: "NotebookAccess | None"
-    """Knows which page the cell is in."""
+    refusal: ModelError | None  # error of the latest model request of a run, or None if it succeeded
+    notebook: "NotebookAccess | None"  # knows which page shows the cell
 
 
 class ConnectForm:
-    """One for a kernel; shown from the main thread."""
+    """Connect form of one kernel. Main thread only."""
 
     def __init__(
         self,
@@ -49,34 +47,33 @@ class ConnectForm:
         host: ShellHost,
         parts: Callable[[], FormParts],
     ) -> None:
-        """
+        """Create the form's controller without showing anything.
+
         Args:
-            engine: asks servers.
-            main_thread: reads and writes settings.
-            host: the shell.
-            parts: gives the rest, as it is then.
+            engine: Event loop for requests to servers.
+            main_thread: Thread that reads and writes settings.
+            host: The shell.
+            parts: Returns the other dependencies as of the call.
         """
         self._engine = engine
         self._main_thread = main_thread
         self._host = host
         self._parts = parts
-        self._shown: ShownForm | None = None
-        """The form that is open."""
+        self._shown: ShownForm | None = None  # the open form
         self._is_called_off = False
 
     def until_connected(
         self, failed: "Reply | MissingModel", run: Callable[[Options], RunSteps], options: Options
     ) -> RunSteps:
-        """The runs of a prompt after one that failed, with the form where no model can be asked or a server takes not
-        even the first request.
+        """Retry a failed prompt, showing the form while no model is connected or the first request is refused.
 
         Args:
-            failed: how it ended, or why it could not begin.
-            run: takes the prompt with these options.
-            options: of the cell. What it says of the model is left out once the user has connected one.
+            failed: Reply of the failed run, or the error that kept it from starting.
+            run: Runs the prompt with the given options.
+            options: Options of the cell. Their model is dropped once the user has connected one.
 
         Raises:
-            MissingModel: there is none, and the user connected none.
+            MissingModel: No model is configured, and the user connected none.
         """
         while True:
             if isinstance(failed, MissingModel):
@@ -103,11 +100,11 @@ class ConnectForm:
                 failed = missing
 
     def show(self, reason: str = "", *, runs_cell: bool = False) -> "FormEnd | None":
-        """Show it until the user has connected a model or wants none; None where no page draws it. Main thread.
+        """Show the form until the user connects a model or cancels. Returns None if no page draws it. Main thread only.
 
         Args:
-            reason: why a model is needed; empty where the user asked for the form.
-            runs_cell: whether the prompt of the cell is sent then.
+            reason: Why a model is needed, or "" if the user opened the form.
+            runs_cell: Whether connecting a model sends the cell's prompt.
         """
         self._is_called_off = False
         if not self._host.has_kernel or not self._host.attended:
@@ -136,15 +133,15 @@ class ConnectForm:
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits for the user."""
+        """True while waiting for user input."""
         return self._shown is not None
 
     def call_off(self) -> None:
-        """Its cell was run again, which took it away: end for the sake of the run that waits. Main thread."""
+        """Cancel the form and its prompt because the cell was run again, which removed the form. Main thread only."""
         self._is_called_off = True
         self.page_loaded()
 
     def page_loaded(self) -> None:
-        """A page was reloaded, and a form that it showed is gone. Any thread."""
+        """Cancel the form, since a page reload has removed it. Thread-safe."""
         if (shown := self._shown) is not None:
             shown.cancel()

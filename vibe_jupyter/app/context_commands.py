@@ -1,4 +1,4 @@
-"""`%vibe context` and `%vibe compact`: what the next request would carry, and how to make it less."""
+"""`%vibe context` and `%vibe compact`: show and reduce what the next request sends."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,6 @@ from vibe_jupyter.agent.context_size import (
 )
 from vibe_jupyter.agent.loop import start_compaction
 from vibe_jupyter.agent.middleware import AutoCompact, compact_at
-from vibe_jupyter.agent.shortening import is_prompt, prompt_text
 from vibe_jupyter.app.kernel_parts import ContextParts
 from vibe_jupyter.app.run_view import BegunRun
 from vibe_jupyter.app.sessions import kept_in
@@ -27,40 +26,46 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.truncation import cut_line
 from vibe_jupyter.options import Options
 from vibe_jupyter.permissions.decide import RunTerms
-from vibe_jupyter.protocol import HistoryEdit, HistoryRewritten, ImagePart, Message, ToolMessage, UserMessage
+from vibe_jupyter.protocol import (
+    HistoryEdit,
+    HistoryRewritten,
+    ImagePart,
+    Message,
+    ToolMessage,
+    UserMessage,
+    is_prompt,
+    prompt_text,
+)
 from vibe_jupyter.session.conversation import Conversation, check_history, rewrite_history
 from vibe_jupyter.ui.front_end import EVERYTHING
 
 NOWHERE: Final = Surroundings("")
 NONE_YET: Final = "There is no conversation yet."
-_WORDS: Final = 60
-"""Characters shown of a prompt."""
-_LISTED: Final = 20
-"""Latest exchanges that are listed."""
+_WORDS: Final = 60  # characters shown of a prompt
+_LISTED: Final = 20  # number of latest exchanges listed
 
 
 class HistoryExchange(NamedTuple):
-    """A prompt and what came of it, up to the next."""
+    """A prompt and all messages up to the next prompt."""
 
-    at: int
-    """Of its first message in the history."""
+    at: int  # index of its first message in the history
     messages: tuple[Message, ...]
 
     @property
     def words(self) -> str:
-        """The beginning of the prompt."""
+        """Beginning of the prompt."""
         first = self.messages[0]
         return cut_line(" ".join(prompt_text(first).split()), _WORDS) if isinstance(first, UserMessage) else ""
 
 
 class ContextCommands:
-    """Of one kernel. Main thread."""
+    """Context commands of one kernel. Main thread only."""
 
     def __init__(self, parts: ContextParts) -> None:
         self._parts = parts
 
     def show(self) -> str:
-        """What the next request would carry, by part, and the exchanges in it."""
+        """Report the size of the next request by part, and list the exchanges in it."""
         conversation = self._parts.conversation()
         if conversation is None:
             return NONE_YET
@@ -79,10 +84,10 @@ class ContextCommands:
         return "\n".join(lines)
 
     def measure(self) -> tuple[ContextSize, Mapping[ContextPart, int]] | None:
-        """What the next request would carry, whole and by part; None before the first prompt.
+        """Measure the next request, in total and by part. Returns None before the first prompt.
 
         Raises:
-            ConfigError: no model, or a wrong setting.
+            ConfigError: No model, or an invalid setting.
         """
         conversation = self._parts.conversation()
         if conversation is None:
@@ -91,11 +96,11 @@ class ContextCommands:
         return _next_size(conversation, agent), _part_counts(conversation.history, agent)
 
     def drop(self, number: int) -> str:
-        """Send an exchange no more; the journal keeps it. Returns what to print.
+        """Remove an exchange from future requests; the journal retains it. Returns the message to print.
 
         Raises:
-            ConfigError: there is none of that number.
-            NotebookError: a run is active.
+            ConfigError: No exchange has that number.
+            NotebookError: A run is active.
         """
         self._parts.run_view.check_free()
         conversation = self._parts.conversation()
@@ -120,11 +125,13 @@ class ContextCommands:
         return f"Exchange {number} is sent no more, about {freed:,} tokens less: {chosen.words}"
 
     def compact(self, instructions: str) -> str:
-        """Have the conversation summarised, shown as a run. Returns what to print, which is nothing but for an error.
+        """Summarize the conversation, displayed like a run.
+
+        Returns the message to print, "" unless there was nothing to do.
 
         Raises:
-            ConfigError: no model, or a wrong setting.
-            NotebookError: a run is active.
+            ConfigError: No model, or an invalid setting.
+            NotebookError: A run is active.
         """
         self._parts.run_view.check_free()
         conversation = self._parts.conversation()
@@ -139,7 +146,7 @@ class ContextCommands:
         return ""
 
     def _next_agent(self, around: Surroundings = NOWHERE) -> Agent:
-        """As it would take the next prompt, with the instructions that were sent last."""
+        """Build the agent for the next prompt, with the instructions as last sent."""
         parts = self._parts
         current = parts.setup.current(None)
         agent = parts.build_agent(Options(), current)
@@ -152,7 +159,7 @@ class ContextCommands:
 
 
 def find_exchanges(history: Sequence[Message]) -> list[HistoryExchange]:
-    """Each prompt in the history with what came of it; what stands before the first belongs to none."""
+    """Split the history into exchanges. Messages before the first prompt belong to none."""
     places = [place for place, message in enumerate(history) if is_prompt(message)]
     ends = [*places[1:], len(history)]
     return [HistoryExchange(at, tuple(history[at:end])) for at, end in zip(places, ends, strict=False)]

@@ -1,4 +1,4 @@
-"""The user's custom tools, from files and from cells, and the main thread they run on."""
+"""The user's custom tools, defined in files or cells, and the main thread that cell-defined tools run on."""
 
 import inspect
 import threading
@@ -46,7 +46,7 @@ async def _needs_main_thread(*_wanted: object) -> NoReturn:
 
 
 class MainThreadRunner:
-    """Borrows the main thread of the cell that serves."""
+    """Runner of cell-defined tools on the main thread of the cell that is serving."""
 
     def __init__(self, shell: InteractiveShell, pump: Pump | None, main_thread: MainThread) -> None:
         self._shell = cast(IPythonShell, shell)
@@ -55,7 +55,7 @@ class MainThreadRunner:
         self._main_thread = main_thread
 
     async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
-        """Call a function there, and collect what it prints."""
+        """Call a tool on the main thread and collect its output."""
         context = context._replace(ask=_needs_main_thread, delegate=_needs_main_thread)
 
         def run() -> WithOutput:
@@ -87,19 +87,18 @@ class MainThreadRunner:
 
 
 class CustomTools:
-    """A set that is read again at each request: a function defined during a run is a tool at once."""
+    """Toolset rebuilt at each request, so that a function defined during a run becomes a tool at once."""
 
     def __init__(self, setup: KernelSettings, main: MainThreadRunner) -> None:
         self._setup = setup
         self._main = main
         self._files = ToolFiles()
         self._from_files: tuple[ToolDefinition, ...] = ()
-        self._offered: tuple[ToolDefinition, ...] = ()
-        """What `_set` was built of."""
+        self._offered: tuple[ToolDefinition, ...] = ()  # the definitions that `_set` was built from
         self._set = StaticToolset([])
 
     def load(self, current: CurrentSettings) -> list[str]:
-        """Run the files that are new or changed; gives what is to be told of them. Main thread."""
+        """Execute new or changed tool files. Returns the problems to report. Main thread only."""
         reading = current.reading
         options = {name: entry.model_dump(exclude_none=True) for name, entry in reading.settings.tools.items()}
         problems: list[str] = []
@@ -129,11 +128,11 @@ class CustomTools:
         return self._set
 
     def forget(self) -> None:
-        """A conversation is over, and with it what tools remember of it."""
+        """Reset per-conversation state of the tools."""
         self._files.forget()
 
     def _named_paths(self, reading: config.SettingsReading) -> Iterator[Path]:
-        """The user's ``tool_paths``; what a project names comes with its other files."""
+        """Yield the user's `tool_paths`. A project's are loaded with its other files."""
         home = config.vibe_home(self._setup.environ)
         named = reading.tree.table.get("tool_paths")
         for item in named.items if named is not None else ():
@@ -142,18 +141,20 @@ class CustomTools:
 
 
 class ToolsOfSkills:
-    """What skills bring in their folders ``tools``, offered while they are in use. Such tools run beside the kernel."""
+    """Tools that skills ship in their `tools` folder, offered while the skill is in use.
+
+    They run off the main thread.
+    """
 
     def __init__(self) -> None:
         self._files = ToolFiles()
-        self._sets: dict[str, StaticToolset] = {}
-        """By the name of the skill."""
+        self._sets: dict[str, StaticToolset] = {}  # keyed by skill name
 
     def load(self, skill: Skill, look: FolderLook, options: Options) -> tuple[Sequence[str], Sequence[str]]:
-        """Run the files of a skill that are new or changed; the names of its tools, and what is wrong. Main thread."""
+        """Execute new or changed tool files of a skill. Returns its tool names and any problems. Main thread only."""
         folder = skill.folder / TOOLS_FOLDER
         problems: list[str] = []
-        if skill.origin == "project":  # as they were when the user trusted them
+        if skill.origin == "project":  # use the content that the user trusted, not what is on disk now
             files = [file for file in _files_of_project(look) if folder in file.path.parents]
         else:
             files = _files_below(folder, problems)
@@ -162,15 +163,15 @@ class ToolsOfSkills:
         return [one.name for one in definitions], [*problems, *more]
 
     def specs(self, in_use: SkillsInUse) -> list[ToolSpec]:
-        """Of the tools of these skills."""
+        """Return the specs of tools of these skills."""
         return [spec for toolset in self._of(in_use) for spec in toolset.specs()]
 
     def find(self, name: str, in_use: SkillsInUse) -> Tool[Any] | None:
-        """A tool of these skills."""
+        """Find a tool of these skills by its name."""
         return next(filter(None, (toolset.find(name) for toolset in self._of(in_use))), None)
 
     def forget(self) -> None:
-        """A conversation is over, and with it what tools remember of it."""
+        """Reset per-conversation state of the tools."""
         self._files.forget()
 
     def _of(self, in_use: SkillsInUse) -> list[StaticToolset]:
@@ -178,7 +179,7 @@ class ToolsOfSkills:
 
 
 def _project_files(look: FolderLook) -> list[ToolFile]:
-    """Those that are always offered; what lies in the folder of a skill belongs to it."""
+    """Return the project's tool files that are always offered, without those in folders of skills."""
     of_skills = [look.folder / path for path in look.files if PurePath(path).name == SKILL_FILE]
     files = _files_of_project(look)
     return [file for file in files if not any(skill.parent in file.path.parents for skill in of_skills)]

@@ -1,7 +1,7 @@
-"""The hooks of a prompt, and the guards of its files that would not hold.
+"""Loading of a prompt's hooks, and the check that every restriction in the config files is enforced.
 
-The user's own hooks always run. A project's run once its folder is trusted; until then they are named, and an
-unattended run stops, as it does for a key that would narrow and is not understood (docs/hooks.md).
+The user's own hooks always run. A project's hooks run once its folder is trusted. Until then they are listed, and a
+non-interactive run refuses to start, as it does for a restricting key that isn't supported (docs/hooks.md).
 """
 
 import json
@@ -22,43 +22,36 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.project import CurrentSettings
     from vibe_jupyter.hooks.runner import CommandHooks
 
-USER_FILES: Final = ("hooks.toml", "hooks.json")
-"""In the user's folder."""
+USER_FILES: Final = ("hooks.toml", "hooks.json")  # in the user's folder
 VIBE_FILES: Final = (".vibe/hooks.toml", ".vibe/hooks.json")
 CLAUDE_FILES: Final = (".claude/settings.json", ".claude/settings.local.json")
-PROJECT_FILES: Final = (*VIBE_FILES, *CLAUDE_FILES)
-"""In a project; the latter are Claude Code's, of which only the hooks count."""
+PROJECT_FILES: Final = (*VIBE_FILES, *CLAUDE_FILES)  # in a project; of Claude Code's files only the hooks are used
 FILE_LIMIT: Final = 64 * 1024  # bytes
-PROJECT_HOOKS: Final = "project_hooks"
-"""Stands in ``ignored_guards`` for the hooks of a folder that is not trusted."""
-_NAMED: Final = 5
-"""Hooks that a sentence names."""
+PROJECT_HOOKS: Final = "project_hooks"  # key in `ignored_guards` for the hooks of an untrusted folder
+_NAMED: Final = 5  # hooks listed in a message
 
 
 class LoadedHooks(NamedTuple):
-    """What the files of hooks hold."""
+    """Contents of all hook files."""
 
+    # Hooks that run, the project's first, so that the user's own see input that these have rewritten.
     hooks: tuple[Hook, ...] = ()
-    """Those that run: a project's first, so that the user's own judge what these have rewritten."""
-    waiting: tuple[Hook, ...] = ()
-    """Those of a folder that is not trusted."""
+    waiting: tuple[Hook, ...] = ()  # hooks of an untrusted folder
     unheeded: tuple[UnheededKey, ...] = ()
+    # Unreadable files of an untrusted folder, and unsupported events, which don't run and guard nothing.
     problems: tuple[str, ...] = ()
-    """Files of an untrusted folder that cannot be read, and events that are not run and guard nothing."""
-    is_unreadable: bool = False
-    """True if hooks of an untrusted folder cannot be read."""
+    is_unreadable: bool = False  # True if hooks of an untrusted folder can't be read
 
 
 class BrokenGuard(NamedTuple):
-    """A restriction that does not hold."""
+    """A restriction that isn't enforced."""
 
-    key: str
-    """What it is called in ``ignored_guards``."""
+    key: str  # its key in `ignored_guards`
     text: str
 
 
 def user_files(environ: Mapping[str, str]) -> list[Path]:
-    """Where the user's own hooks are looked for."""
+    """Return the paths of the user's own hook files."""
     return [config.vibe_home(environ) / name for name in USER_FILES]
 
 
@@ -66,13 +59,13 @@ def load_hooks(folder: Path, files: Mapping[str, bytes], environ: Mapping[str, s
     """Read all hooks.
 
     Args:
-        folder: the project.
-        files: its files by path below it, as they were when its trust was looked up.
-        environ: the process's environment.
-        trusted: whether the folder is.
+        folder: The project folder.
+        files: Its files by relative path, as of the trust check.
+        environ: The process's environment.
+        trusted: Whether the folder is trusted.
 
     Raises:
-        ConfigError: a file of the user's or of a trusted folder is wrong; says where.
+        ConfigError: A file of the user's or of a trusted folder is invalid; the message names it.
     """
     loaded = LoadedHooks()
     for name in PROJECT_FILES:
@@ -93,7 +86,7 @@ def load_hooks(folder: Path, files: Mapping[str, bytes], environ: Mapping[str, s
 
 
 def has_hooks(name: str, content: bytes) -> bool:
-    """Return whether a file of Claude Code's settings declares hooks; most don't, and then nothing of it is loaded."""
+    """Return whether a Claude Code settings file declares hooks. Most don't, and then none of it is loaded."""
     try:
         return bool(_parse(Path(name), content).get("hooks"))
     except ConfigError:
@@ -101,7 +94,7 @@ def has_hooks(name: str, content: bytes) -> bool:
 
 
 def hook_lines(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """A line for each hook that a folder would run if it were trusted, with its command."""
+    """Describe each hook, with its command, that a folder would run if it were trusted."""
     lines: list[str] = []
     for name in PROJECT_FILES:
         if name in files:
@@ -119,13 +112,13 @@ def command_hooks(
     *,
     retries: int | None = None,
 ) -> "CommandHooks | None":
-    """The hooks of a prompt, ready to run; None where there are none.
+    """Return the hooks of a prompt, ready to run, or None without any.
 
     Args:
-        current: the settings of the prompt.
-        environ: the process's environment.
-        session: gives the id of the session, and where its transcript is.
-        retries: times that hooks may send the agent on; None for the usual number.
+        current: The settings of the prompt.
+        environ: The process's environment.
+        session: Returns the session's id and the folder of its transcript.
+        retries: How many times hooks may make the agent continue; None for the default.
     """
     if not current.hooks.hooks:
         return None
@@ -137,10 +130,10 @@ def command_hooks(
 
 
 def hold_guards(current: "CurrentSettings", attended: Callable[[], bool]) -> list[str]:
-    """Check that every restriction in the files holds. Gives what to tell a user who is here.
+    """Check that every restriction in the config files is enforced. Returns warnings for an attending user.
 
     Raises:
-        ConfigError: one does not hold and nobody is here to be told.
+        ConfigError: A restriction isn't enforced and no user attends to see the warning.
     """
     guards = list(_broken_guards(current))
     texts = [guard.text for guard in guards]
@@ -153,7 +146,7 @@ def hold_guards(current: "CurrentSettings", attended: Callable[[], bool]) -> lis
 
 
 def list_hooks(current: "CurrentSettings") -> str:
-    """The hooks and where each comes from, for `%vibe config`."""
+    """List the hooks and their sources for `%vibe config`."""
     loaded = current.hooks
     lines = ["Hooks (docs/hooks.md):"]
     lines += [f"  {hook.line}  # {hook.source}" for hook in loaded.hooks]
@@ -242,7 +235,7 @@ def _inside(container: Mapping[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def _own_file(path: Path) -> bytes | None:
-    """The content of a file of the user's; None where there is none."""
+    """Return the content of a user's file, or None if it doesn't exist."""
     try:
         return read_plain_file(path)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""The system prompt of a conversation: its layers, put together at the first prompt.
+"""The system prompt of a conversation, assembled from layers at the first prompt.
 
-It stays as it is while who may allow what, what is seen, and what the user chose for it does: every request begins with
-it. What it says of the project is as the conversation began.
+Every request begins with it, so it is rewritten (which invalidates the server's prompt cache) only when its statements
+on permissions, capabilities or the user's choices would become wrong. The project state stays as of the conversation's
+start.
 """
 
 import asyncio
@@ -41,6 +42,7 @@ from vibe_jupyter.tools.shell_path import find_shell
 NO_SHELL: Final = "none"
 _SKILL: Final = "skill"
 _BASE: Final = "system_prompt_id"
+# Settings that select the layers of the prompt.
 _PROMPT_KEYS: Final = (
     _BASE,
     "include_commit_signature",
@@ -48,25 +50,21 @@ _PROMPT_KEYS: Final = (
     "include_prompt_detail",
     "include_project_context",
 )
-"""Settings that choose what the prompt is made of."""
 _THEME: Final = "terminal"
 
 
 class InstructionSources(NamedTuple):
-    """What the prompt is made of."""
+    """Inputs of the system prompt."""
 
     layers: LayerSources
-    files: Mapping[str, bytes]
-    """What may be loaded of the project, by path below it."""
-    model_alias: str
-    """What the user calls the model."""
-    theme: str
-    """As the settings name it; nothing here but a word for prompt files."""
+    files: Mapping[str, bytes]  # project files that may be loaded, by path relative to the project
+    model_alias: str  # the user's name for the model
+    theme: str  # theme in the settings; only a variable in prompt files here
     redact: Callable[[str], str] = str
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """What would be untrue of a later prompt, or not as the user chose it, if it changed."""
+        """Values that force a rewrite of the prompt when they change."""
         layers = self.layers
         chosen = (layers.instructions, *(getattr(layers.settings, key) for key in _PROMPT_KEYS))
         here = (layers.around.attended, layers.sees_images, *layers.unasked)
@@ -74,8 +72,10 @@ class InstructionSources(NamedTuple):
         return chosen, here, offered, self.model_alias, layers.model
 
     def for_subagent(self, subagent: "SubagentTerms") -> "InstructionSources":
-        """The same for a sub-agent of this agent: the base prompt and the layers that its settings choose, and what is
-        true of its tools."""
+        """Return the sources for a sub-agent of this agent.
+
+        The base prompt and the layers follow the sub-agent's settings, the statements on tools follow its tools.
+        """
         own = {key: getattr(subagent.settings, key) for key in _PROMPT_KEYS}
         if own[_BASE] == CLI_PROMPT and _BASE not in subagent.profile.overrides.table:
             own[_BASE] = SUBAGENT_PROMPT
@@ -93,17 +93,15 @@ class InstructionSources(NamedTuple):
 
 
 class SubagentTerms(NamedTuple):
-    """What the prompt of a sub-agent depends on."""
+    """Inputs of a sub-agent's prompt."""
 
     profile: AgentProfile
-    settings: Settings
-    """The profile's, above those of the agent it works for."""
+    settings: Settings  # settings of the caller, overridden by the sub-agent's profile
     model: Model
-    tools: frozenset[str]
-    """Names of all tools it is offered."""
+    tools: frozenset[str]  # names of all tools it is offered
 
     def still_unasked(self, caller: LayerSources) -> list[str]:
-        """What runs without asking for its caller, and for itself."""
+        """Return the tools that run without approval both for its caller and for the sub-agent."""
         if self.profile.safety == "safe":
             return []
         if self.settings.approves_all:
@@ -113,7 +111,7 @@ class SubagentTerms(NamedTuple):
         return sorted(self.tools.intersection(named))
 
     def has_tool_of(self, server: str) -> bool:
-        """Whether a tool of this MCP server is among its own."""
+        """Return whether it is offered a tool of this MCP server."""
         with without_working_folder():
             from vibe_jupyter.mcp.tool_names import name_prefix
 
@@ -128,50 +126,50 @@ class Instructions:
         self._folder = folder
         self._home = home
         self._terms: tuple[object, ...] | None = None
+        # Project state as read for this conversation; None before.
         self.project: concurrent.futures.Future[ProjectState] | None = None
-        """What was read of it for this conversation; None before that."""
         self._began: datetime | None = None
+        # Layers as last sent; empty before the first prompt of the conversation.
         self.layers: tuple[PromptLayer, ...] = ()
-        """As they were sent last; empty before the first prompt of the conversation."""
 
     def look(self, settings: Settings, files: Mapping[str, bytes]) -> None:
-        """Begin to look at the project, unless this conversation has: it goes on beside what else is prepared."""
+        """Start reading the project in the background, once per conversation."""
         if settings.include_project_context and self.project is None:
             self.project = self._engine.submit(read_project(self._query(settings, files), _read_git))
 
     def text(self, sources: InstructionSources) -> str:
-        """As it was written first, or again where it would be untrue.
+        """Return the system prompt, rewritten only if the sources' `terms` have changed.
 
         Raises:
-            ConfigError: there is no prompt of the name that the settings give.
+            ConfigError: The prompt named in the settings doesn't exist.
         """
         if sources.terms != self._terms:
             self.layers, self._terms = self._write_layers(sources), sources.terms
         return self.latest
 
     def text_for_subagent(self, sources: InstructionSources) -> str:
-        """Written for a sub-agent of this conversation.
+        """Return the system prompt of a sub-agent.
 
         Raises:
-            ConfigError: as above.
+            ConfigError: The prompt named in the settings doesn't exist.
         """
         return _joined(self._write_layers(sources))
 
     @property
     def latest(self) -> str:
-        """As it was sent last; empty before the first prompt."""
+        """The system prompt as last sent, or "" before the first prompt."""
         return _joined(self.layers)
 
     def forget(self) -> None:
-        """Begin a new conversation."""
+        """Reset for a new conversation."""
         self._terms = self.project = self._began = None
         self.layers = ()
 
     def preview(self, sources: InstructionSources) -> tuple[PromptLayer, ...]:
-        """The layers as they would be if a conversation began now.
+        """Return the layers as a new conversation would get them.
 
         Raises:
-            ConfigError: as above.
+            ConfigError: The prompt named in the settings doesn't exist.
         """
         return Instructions(self._engine, self._folder, self._home)._write_layers(sources)
 
@@ -199,13 +197,13 @@ def _joined(layers: Iterable[PromptLayer]) -> str:
 
 
 def default_shell() -> str:
-    """The shell that commands are run by, else the user's."""
+    """Return the name of the shell that runs commands, else of the user's shell."""
     path = find_shell() or os.environ.get("SHELL") or os.environ.get("COMSPEC") or NO_SHELL
     return Path(path).name
 
 
 def written_theme(tree: SettingNode) -> str:
-    """The theme that a file for Mistral Vibe names; its default where none does."""
+    """Return the theme in a Mistral Vibe config file, or its default."""
     node = tree.table.get("textual_theme")
     return str(node.value) if node is not None else _THEME
 
@@ -225,7 +223,7 @@ async def _read_git(folder: Path, commits: int, seconds: float) -> str:
 
 
 def _git_reader(folder: Path) -> ReadGit | None:
-    """What reads a repository, imported only for those who have one."""
+    """Return a reader of the repository's state, or None outside a repository. Imported only in a repository."""
     if not any(os.path.lexists(place / ".git") for place in (folder, *folder.parents)):
         return None
     with without_working_folder():

@@ -1,8 +1,8 @@
-"""The answers that cells have already: shown again while the prompt is unchanged, without asking a model.
+"""Answers stored in cell outputs, shown again without a model request while the prompt is unchanged.
 
-A front end empties the output of a cell before it runs it. A page with our extension remembers what it emptied; where
-none answers, the notebook's file has it as it was last saved. What names neither the file nor the cell, such as
-nbconvert, runs in the folder of the notebook: there exactly one prompt with one answer must fit.
+Front ends clear a cell's output before running it. A page with our extension remembers the cleared output; without such
+a page, the notebook's file has the output as last saved. Programs that name neither the file nor the cell, such as
+nbconvert, run in the notebook's folder: there exactly one cell with this prompt and one answer must exist.
 """
 
 import contextlib
@@ -24,21 +24,18 @@ from vibe_jupyter.ui.run_output import HTML, PLAIN, KeptOutput, kept_outputs, ou
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
 
-FILE_LIMIT: Final = 50_000_000
-"""Bytes of a notebook that is looked through."""
-FOLDER_LIMIT: Final = 100
-"""Notebooks of a folder that are looked through."""
+FILE_LIMIT: Final = 50_000_000  # bytes; larger notebooks aren't searched
+FOLDER_LIMIT: Final = 100  # notebooks searched in a folder
 SAID: Final = (
     "Kept answer: no model was asked and no code ran. For a new one change the prompt, clear the output, or use "
     "--no-keep."
 )
 _MAGIC: Final = "%%vibe"
-Answer = tuple[KeptOutput, ...]
-"""The outputs of one cell; empty for none."""
+Answer = tuple[KeptOutput, ...]  # the outputs of one cell; empty without an answer
 
 
 class KeptAnswers:
-    """One for a kernel. Main thread only."""
+    """Look-up of stored answers for one kernel. Main thread only."""
 
     def __init__(self, engine: Engine, run_view: RunView, notebook: "NotebookAccess") -> None:
         self._engine = engine
@@ -46,10 +43,10 @@ class KeptAnswers:
         self._notebook = notebook
 
     def shown(self, key: str) -> Reply | None:
-        """Show the answer that the cell of the prompt with this key has; None where it has none.
+        """Display the stored answer of the prompt with this key. Returns None if the cell has none.
 
         Raises:
-            NotebookError: a run is open, or this is not the main thread.
+            NotebookError: A run is active, or this isn't the main thread.
         """
         self._run_view.check_free()
         answer = self._find(self._notebook, key)
@@ -81,7 +78,10 @@ def _is_ours(answer: Answer) -> bool:
 
 
 def _one_answer(cells: Iterable[Mapping[str, Any]], key: str) -> Answer:
-    """What all cells with a prompt agree on. A copy of a cell in another file may be without it."""
+    """Return the answer that all cells with this prompt agree on, else ().
+
+    Copies of one cell in different files, which share its id, agree even if some of them lack the answer.
+    """
     by_cell: dict[str, set[Answer]] = {}
     for cell in cells:
         found = by_cell.setdefault(str(cell.get("id")), set())
@@ -91,7 +91,7 @@ def _one_answer(cells: Iterable[Mapping[str, Any]], key: str) -> Answer:
 
 
 def _cells_around(file: Path | None, key: str) -> Iterator[Mapping[str, Any]]:
-    """The cells with this prompt in the notebook, or else in those of the working folder."""
+    """Yield the cells with this prompt in the notebook, or else in all notebooks of the working folder."""
     found = list(_prompt_cells(file, key)) if file is not None else []
     if found:
         yield from found
@@ -102,7 +102,7 @@ def _cells_around(file: Path | None, key: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _prompt_cells(path: Path, key: str) -> Iterator[Mapping[str, Any]]:
-    """The cells of a file that hold the prompt with this key; none of what is no notebook."""
+    """Yield the cells of a file whose prompt has this key, or nothing if the file isn't a notebook."""
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError, TypeError):
         if path.stat().st_size > FILE_LIMIT:
             return
@@ -113,7 +113,7 @@ def _prompt_cells(path: Path, key: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _key_of(source: str) -> str:
-    """The key of the prompt in a cell; empty where it holds none."""
+    """Return the key of the prompt in a cell, or "" without one."""
     line, _, rest = source.lstrip().partition("\n")
     words = line.removeprefix(_MAGIC)
     if words == line or words[:1].strip():

@@ -1,4 +1,4 @@
-"""Copies of a kernel for the tool `run_code`: of the agent, and of external clients."""
+"""Forked copies of a kernel in which `run_code` executes code for the agent and for external clients."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from vibe_jupyter.sandbox.availability import machine_refusal
 def kernel_copies(
     main_thread: MainThread, shell: InteractiveShell, host: ShellHost, project: Path
 ) -> CodeExploration | None:
-    """Return what runs code in copies of this kernel, or None if this machine can make none."""
+    """Return a runner of code in copies of this kernel, or None if this machine can't fork one."""
     if machine_refusal():
         return None
     names = SecretNames(is_secret_name, found=host.secrets, redact=redact_by_own_secrets)
@@ -26,7 +26,7 @@ def kernel_copies(
 
 
 def redact_by_own_secrets(ran: ReportedRun) -> ReportedRun:
-    """Redact the outputs and the error of a report by the secrets that the copy found."""
+    """Redact a report's outputs and error with the secrets found in the copy."""
     error = ran.error
     texts = _ReportedTexts(outputs=ran.outputs, error=() if error is None else (error.message, error.traceback))
     texts = redacted_report(texts, ran.secrets, ran.partly_known)
@@ -36,7 +36,7 @@ def redact_by_own_secrets(ran: ReportedRun) -> ReportedRun:
 
 
 class _ReportedTexts(Value):
-    """The parts of a report that code in the copy writes."""
+    """Texts of a report that code in the copy produced."""
 
     outputs: tuple[dict[str, JsonValue], ...]
     error: tuple[str, ...]

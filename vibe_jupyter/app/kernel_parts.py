@@ -1,4 +1,4 @@
-"""The parts of one kernel's app that its tools and MCP, in both directions, are built from."""
+"""Groups of an app's parts, passed to the tools, the MCP client and the MCP server."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ToolParts(NamedTuple):
-    """What the built-in tools use of it."""
+    """Dependencies of the built-in tools."""
 
     shell: InteractiveShell
     pump: Pump | None
@@ -38,20 +38,16 @@ class ToolParts(NamedTuple):
     host: ShellHost
     workspace: Workspace
     notebook: "NotebookAccess | None"
-    folder: Path
-    """The kernel's, as it was found."""
-    home: Path
-    """The user's own."""
-    sees_images: Callable[[], bool]
-    """Whether images go to the model that answers now."""
-    sessions: KernelSessions
-    """The one that is open keeps files, and commands that go on in the background."""
+    folder: Path  # the kernel's working folder at start
+    home: Path  # the user's vibe folder
+    sees_images: Callable[[], bool]  # returns whether the current model accepts images
+    sessions: KernelSessions  # the open session stores files and background commands
     plan: PlanAcceptance
     undo: KernelUndo
 
 
 class ServingParts(NamedTuple):
-    """What serving needs of the kernel's app."""
+    """Dependencies of the MCP server."""
 
     shell: InteractiveShell
     pump: Pump
@@ -64,7 +60,7 @@ class ServingParts(NamedTuple):
 
 
 class ContextParts(NamedTuple):
-    """What measures the conversation and makes it shorter."""
+    """Dependencies of the commands that measure and shorten the conversation."""
 
     engine: Engine
     run_view: RunView
@@ -74,28 +70,25 @@ class ContextParts(NamedTuple):
     rules: RunRules
     permissions: Permissions
     setup: KernelSettings
-    conversation: Callable[[], Conversation | None]
-    """The present one; None before the first prompt."""
-    build_agent: Callable[[Options, CurrentSettings], Agent]
-    """Without its instructions."""
+    conversation: Callable[[], Conversation | None]  # returns the current conversation, or None before the first prompt
+    build_agent: Callable[[Options, CurrentSettings], Agent]  # builds an agent without instructions
 
 
 class McpParts(NamedTuple):
-    """The parts of the kernel's app that the servers use."""
+    """Dependencies of the MCP client."""
 
     engine: Engine
     run_view: RunView
     host: ShellHost
     grants: Grants
     sees_images: Callable[[], bool]
-    taken: Callable[[], frozenset[str]]
-    """Names of tools that always win."""
+    taken: Callable[[], frozenset[str]]  # names of tools that take precedence over MCP tools
 
 
 def serving_parts(
     parts: ToolParts, engine: Engine, permissions: Permissions, setup: KernelSettings
 ) -> ServingParts | None:
-    """What serving external clients needs; None in a terminal."""
+    """Return the dependencies of the MCP server, or None in a terminal."""
     if parts.pump is None or parts.notebook is None:
         return None
     around = (parts.shell, parts.pump, engine, parts.main_thread, parts.host, parts.notebook)

@@ -1,17 +1,16 @@
-"""What an empty kernel no longer has of a conversation that is continued, and which cells made it."""
+"""Variables of a continued conversation that are missing in a new kernel, and the cells that make them again."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.cell_names import cell_names, read_names
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.protocol import Cell, Message, SystemMessage, TextPart, ToolCall
 from vibe_jupyter.session.journal import JournalContents
 
-_NAMED: Final = 3
-"""Variables named, where there are no more."""
+_NAMED: Final = 3  # longest list of missing variables that names them all
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
@@ -69,7 +68,7 @@ _CAUSES: Final = {
 
 
 def lost_variables(known: Sequence[str], present: Mapping[str, object], history: Iterable[Message]) -> list[str]:
-    """The known ones that are not there any more, those first that the conversation speaks of most."""
+    """Return the known variables that no longer exist, those mentioned most in the conversation first."""
     lost = [name for name in known if name not in present]
     if lost:
         mentioned = _mentions(history)
@@ -78,7 +77,7 @@ def lost_variables(known: Sequence[str], present: Mapping[str, object], history:
 
 
 def loss_text(lost: Sequence[str], cells: Sequence[Cell], present: Mapping[str, object], move: Move) -> str:
-    """One line for the user; empty where nothing is missing."""
+    """Return one line for the user, or "" if nothing is missing."""
     if not lost:
         return ""
     named = ", ".join(f"`{name}`" for name in lost) if len(lost) <= _NAMED else f"`{lost[0]}` and {len(lost) - 1} more"
@@ -93,28 +92,36 @@ def loss_text(lost: Sequence[str], cells: Sequence[Cell], present: Mapping[str, 
 
 
 def cells_that_make(names: Sequence[str], cells: Sequence[Cell], present: Mapping[str, object]) -> list[Cell]:
-    """The cells that bind these names last, with those that bind what they read; in the order of the notebook."""
+    """Return the cells that last bind or change these names, and those that make what they read, in notebook order.
+
+    A cell that reads what it binds, such as ``df = df.dropna()``, needs the cell that bound it before. A name that no
+    cell above binds, or that only a function's body reads, uses the notebook's last binding.
+    """
     bound: dict[str, int] = {}
-    code = [cell if cell.kind == "code" else None for cell in cells]
-    for place, cell in enumerate(code):
-        for step in cell_names(cell.source).steps if cell is not None else ():
-            if step.act in (Act.BIND, Act.ALIAS, Act.CHANGE):
-                bound[step.name] = place
-    wanted = list(names)
-    seen: set[str] = set()
+    needs: dict[int, dict[str, int]] = {}
+    own: dict[int, set[str]] = {}
+    for place, cell in enumerate(cells):
+        if cell.kind != "code":
+            continue
+        steps = cell_names(cell.source).steps
+        used = {*read_names(cell.source), *(step.name for step in steps if step.act is Act.FORGET)}
+        needs[place] = {name: bound[name] for name in used if name in bound}
+        own[place] = {step.name for step in steps if step.act in (Act.BIND, Act.ALIAS, Act.CHANGE)}
+        bound |= dict.fromkeys(own[place], place)
+    wanted = [(name, bound[name]) for name in names if name in bound]
     made: set[int] = set()
     while wanted:
-        name = wanted.pop()
-        if name in seen or name in present or name not in bound:
+        name, place = wanted.pop()
+        if name in present or place in made:
             continue
-        seen.add(name)
-        made.add(bound[name])
-        wanted += cell_names(cells[bound[name]].source).mentioned
+        made.add(place)
+        later = cell_names(cells[place].source).mentioned - own[place] - needs[place].keys()
+        wanted += [*needs[place].items(), *((one, bound[one]) for one in later if one in bound)]
     return [cells[place] for place in sorted(made)]
 
 
 def _cells_text(made: Sequence[Cell], cells: Sequence[Cell]) -> str:
-    """Such as ``cells [2]-[5] and [7]``; cells without a number by their place."""
+    """Format a list of cells such as ``cells [2]-[5] and [7]``. Cells without a number are named by position."""
     places = {cell.id: place for place, cell in enumerate(one for one in cells if one.kind == "code")}
     runs: list[list[Cell]] = []
     for cell in made:
@@ -132,7 +139,7 @@ def _label(cell: Cell) -> str:
 
 
 def _mentions(history: Iterable[Message]) -> Counter[str]:
-    """How often each word stands in the conversation."""
+    """Count the words of the conversation."""
     counted: Counter[str] = Counter()
     for message in history:
         if isinstance(message, SystemMessage):

@@ -1,4 +1,4 @@
-"""The MCP servers of one kernel's app: opened when a run needs them, and approved by the user first."""
+"""The MCP servers of a kernel's app: approved by the user first, and started when a run needs them."""
 
 import concurrent.futures
 from collections.abc import Callable, Coroutine, Sequence
@@ -32,16 +32,18 @@ from vibe_jupyter.ui.text import plural_text
 
 T = TypeVar("T")
 
+# Placeholder for the tools of a server that never ran, for settings that enable or disable all of a server's tools.
 _UNKNOWN_TOOL: Final = "unknown"
-"""Stands for the tools of a server that never ran, where settings leave or hide all of a server."""
-_LOOK: Final = 0.1
-"""Seconds between two looks at whether the user wants no more."""
+_LOOK: Final = 0.1  # seconds between checks for an interrupt
 
 _UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing was sent; try again."
 
 
 class McpServers:
-    """Re-reads the settings at each prompt; what did not change runs on. Main thread, but for what it submits."""
+    """MCP servers of one kernel. Main thread only, except for coroutines it submits.
+
+    Rereads the settings at each prompt. Servers whose settings didn't change keep running.
+    """
 
     def __init__(self, setup: KernelSettings, around: McpParts) -> None:
         home = config.vibe_home(setup.environ)
@@ -54,20 +56,18 @@ class McpServers:
             self.servers, self.pins, ToolWays(self.requests.calls, around.sees_images), taken=around.taken
         )
         self.approval = McpApproval(self.accepted, around.run_view, setup.strike, around.grants)
-        self.plan = ServerPlan()
-        """As the settings were when they were looked at last."""
-        self.attended = lambda: around.host.attended
-        """Whether somebody can answer a card."""
+        self.plan = ServerPlan()  # plan by the settings as last read
+        self.attended = lambda: around.host.attended  # returns whether a user can answer a card
         self._setup = setup
         self._around = around
         self.watch = PinWatch(self.servers, self.pins, self.toolset)
         self._used = False
 
     def look(self, reading: config.SettingsReading | None = None) -> ServerPlan:
-        """See what is declared now; asks nobody and starts nothing.
+        """Plan the servers declared now, without asking the user or starting any.
 
         Raises:
-            ConfigError: a setting is wrong, or a decision cannot be read.
+            ConfigError: A setting is invalid, or a stored decision can't be read.
         """
         reading = reading or self._setup.read()
         self.toolset.wanted = _wanted_filter(reading)
@@ -78,11 +78,11 @@ class McpServers:
         return self.plan
 
     def before_prompt(self, reading: config.SettingsReading) -> list[str]:
-        """Ask for servers that nobody decided on, if somebody is here; gives what is to be told.
+        """Ask the user, if attending, about servers without a decision. Returns messages to show.
 
         Raises:
-            ConfigError: a decision cannot be read or kept.
-            NotebookError: the user interrupted instead of deciding; nothing was sent.
+            ConfigError: A decision can't be read or saved.
+            NotebookError: The user interrupted instead of deciding; nothing was sent.
         """
         waiting = self.look(reading).at("unknown")
         told: list[str] = []
@@ -97,9 +97,9 @@ class McpServers:
         return [*self.plan.problems, *told]
 
     def offering(self, reading: config.SettingsReading) -> list[str]:
-        """The accepted servers with a tool for the agent that is asked.
+        """Return the accepted servers with a tool for the selected agent.
 
-        A sub-agent has no others: it is never offered a tool that its caller is not.
+        This covers sub-agents: they are never offered a tool that their caller isn't.
         """
         found: list[str] = []
         for one in self.plan.at("accepted"):
@@ -116,10 +116,10 @@ class McpServers:
         return found
 
     def run_hooks(self, text: str) -> RunHooks | None:
-        """What starts the servers when a run begins, and fetches what the prompt names on them; None without servers.
+        """Return hooks that start the servers with the run and fetch what the prompt mentions, or None without servers.
 
         Args:
-            text: the user's prompt.
+            text: The user's prompt.
         """
         if not self.plan.servers and not self._used:
             return None
@@ -131,14 +131,14 @@ class McpServers:
         return _Watched(self, inner)
 
     def declare(self) -> None:
-        """Have the accepted servers, and no others. Engine loop."""
+        """Declare exactly the accepted servers to the pool. Engine loop only."""
         self.servers.declare([one.filled for one in self.plan.at("accepted") if one.filled is not None])
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the engine loop and wait for it.
+        """Run a coroutine on the engine loop and wait for its result.
 
         Raises:
-            NotebookError: the user interrupted, which ends it.
+            NotebookError: The user interrupted, which cancels the coroutine.
         """
         self._used = True
         future = self._around.engine.submit(work)
@@ -152,38 +152,38 @@ class McpServers:
             future.cancel()
 
     def names(self) -> list[str]:
-        """The servers that are declared.
+        """Return the names of the declared servers.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: A setting is invalid.
         """
         return [one.name for one in self.look().servers]
 
     def tool_names(self) -> list[str]:
-        """The tools of accepted servers that are known, whether they run just now or not."""
+        """Return the known tool names of accepted servers, running or not."""
         try:
             known = self.plan if self.plan.servers else self.look()
-        except ConfigError:  # the prompt says what is wrong
+        except ConfigError:  # the next prompt reports the invalid setting
             return []
         return [published_name(one.name, tool) for one in known.at("accepted") for tool in self.pins.names(one.name)]
 
     def may_have(self, name: str) -> bool:
-        """Whether a tool of this name may come with a server that was not started yet."""
+        """Return whether a server that hasn't started yet may offer a tool of this name."""
         return any(_may_be_of(one.name, name) for one in self.plan.at("accepted"))
 
     def why_unused(self, name: str) -> str:
-        """Why the server that a tool of this name would come with is not in use; empty where there is none."""
+        """Return why the server of such a tool isn't in use, or "" if no declared server matches."""
         return next((unused_server(one) for one in self.plan.servers if _may_be_of(one.name, name)), "")
 
     def close(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         if self._used:
             closing = self._around.engine.submit(self.servers.close())
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
 
 
 def unused_server(one: PlannedServer) -> str:
-    """Why a declared server is not in use, with the next step."""
+    """Return why a declared server isn't in use and what to do, or "" if it is."""
     match one.standing:
         case "accepted":
             return ""
@@ -196,12 +196,12 @@ def unused_server(one: PlannedServer) -> str:
 
 
 def _may_be_of(server: str, name: str) -> bool:
-    """Whether a tool may be that of a server, by its name."""
+    """Return whether a tool's name has the prefix of a server."""
     return name.startswith((f"{PREFIX}{server}__", f"{server}_"))
 
 
 def _wanted_filter(reading: config.SettingsReading) -> WantTool:
-    """Which tools the settings leave, by any of their names."""
+    """Return a filter that keeps the tools enabled in the settings under any of their names."""
 
     def wanted(server: ToolServer, tool: RemoteTool, names: Sequence[str]) -> bool:
         left = is_chosen((tool.name, *names), enabled=(), disabled=server.disabled_tools)
@@ -211,7 +211,7 @@ def _wanted_filter(reading: config.SettingsReading) -> WantTool:
 
 
 class _Watched:
-    """Goes along with a run, and sees to it that no tool is another than the one that was accepted."""
+    """Run hooks that also watch for tools that differ from what the user accepted."""
 
     def __init__(self, mcp: McpServers, inner: RunHooks) -> None:
         self._mcp = mcp
@@ -229,23 +229,22 @@ class _Watched:
 
 
 class McpApproval:
-    """Asks, and keeps the answer. Main thread."""
+    """Approval of servers and changed tools. Saves the decisions. Main thread only."""
 
     def __init__(
         self, accepted: AcceptedServers, run_view: RunView, strike: Callable[[], Redactor], grants: Grants
     ) -> None:
         self._accepted = accepted
         self._grants = grants
-        self._strike = strike
-        """Strikes out what is known to be a key: the card stays in the notebook."""
+        self._strike = strike  # redacts known keys, because the card stays in the notebook
         self._run_view = run_view
 
     def servers(self, waiting: Sequence[PlannedServer]) -> bool:
-        """Ask for all of them on one card; whether the user agrees.
+        """Ask for approval of all servers on one card. Returns whether the user accepts.
 
         Raises:
-            ConfigError: the answer cannot be kept.
-            NotebookError: the user interrupted instead.
+            ConfigError: The decision can't be saved.
+            NotebookError: The user interrupted instead.
         """
         asked = [one.identity for one in waiting if one.identity is not None]
         allowed = self._ask_approval(_servers_approval(asked, self._strike()))
@@ -253,20 +252,20 @@ class McpApproval:
         return allowed
 
     def remember(self, asked: Sequence[ServerIdentity], *, accepted: bool) -> None:
-        """Keep the answer. What was allowed of servers of these names before was allowed of others.
+        """Save the decision, and revoke permissions that were granted to earlier servers of these names.
 
         Raises:
-            ConfigError: it cannot be kept.
+            ConfigError: The decision can't be saved.
         """
         self._accepted.remember(asked, accepted=accepted)
         for one in asked:
             self.forget_grants(one.name)
 
     def change(self, server: str, diff: str) -> bool:
-        """Ask for tools that are others than those accepted.
+        """Ask for approval of tools that differ from those accepted.
 
         Raises:
-            NotebookError: the user interrupted instead.
+            NotebookError: The user interrupted instead.
         """
         allowed = self._ask_approval(_change_approval(server, self._strike()(diff)))
         if allowed:
@@ -274,7 +273,7 @@ class McpApproval:
         return allowed
 
     def forget_grants(self, server: str) -> None:
-        """What was allowed of its tools before was allowed of others."""
+        """Revoke permissions of the server's tools: they were granted to earlier versions of them."""
         self._grants.forget_beginning(name_prefix(server))
 
     def _ask_approval(self, approval: StandaloneApproval) -> bool:

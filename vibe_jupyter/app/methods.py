@@ -1,4 +1,4 @@
-"""`%vibe report`: gathers what is known of the notebook, and puts the text into a Markdown cell."""
+"""`%vibe report`: collects facts about the notebook and writes the methods text to a Markdown cell."""
 
 import asyncio
 import contextlib
@@ -20,22 +20,21 @@ from vibe_jupyter.notebook.frame_operations import read_files
 from vibe_jupyter.protocol import METADATA_KEY, Cell, CellEdit, CellMark, InsertCell, SetSource, origin_of
 from vibe_jupyter.version import __version__
 
-HASHED: Final = 100_000_000
-"""Bytes of a file that is hashed."""
-_MARK: Final[CellMark] = {"report": "methods"}
-"""In the metadata of the cell, so that the next report takes its place."""
+HASHED: Final = 100_000_000  # bytes; larger files aren't hashed
+_MARK: Final[CellMark] = {"report": "methods"}  # metadata of the report's cell, so that the next report replaces it
 
 
 class MethodsReport:
-    """One report of the notebook as it stands. On the engine's loop."""
+    """A single report on the current notebook. Engine loop only."""
 
     def __init__(self, access: CellAccess, ledger: RowLedger, folder: Path, *, schema_only: bool) -> None:
-        """
+        """Copy the recorded row steps, so that later ones don't affect the report.
+
         Args:
-            access: to the notebook.
-            ledger: what is known of rows.
-            folder: where its cells run.
-            schema_only: whether no value of the data may be sent: then files are not hashed.
+            access: Access to the notebook's cells.
+            ledger: Recorded row counts of the cells.
+            folder: Working folder of the cells.
+            schema_only: Whether no value of the data may be sent; files aren't hashed then.
         """
         self._access = access
         self._steps = list(ledger.steps)
@@ -43,10 +42,10 @@ class MethodsReport:
         self._schema_only = schema_only
 
     async def write(self) -> str:
-        """Put it below the cell that asks, in the place of an earlier one; gives the text where no page takes it.
+        """Insert the report below the calling cell, or update an earlier one. Returns the text if no page can take it.
 
         Raises:
-            ToolError: the notebook does not answer.
+            ToolError: The notebook doesn't respond.
         """
         cells = (await self._access.reads.listing()).cells
         earlier = next((cell for cell in cells if cell.vibe == _MARK), None)
@@ -103,7 +102,7 @@ def _digest(path: Path) -> str:
 
 
 def library_versions(modules: Sequence[str]) -> list[tuple[str, str]]:
-    """Python and those of the modules that say their version, as they are loaded now."""
+    """Return the versions of Python, of the imported modules that declare one, and of vibe-jupyter."""
     versions = [("Python", platform.python_version())]
     for name in modules:
         said = getattr(sys.modules.get(name), "__version__", None)
@@ -116,7 +115,7 @@ def library_versions(modules: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _text(outputs: Sequence[Output]) -> str:
-    """What outputs show as plain text: of a run, its answer."""
+    """Return the plain text of outputs; for an agent's run only its answer."""
     shown: list[str] = []
     for output in outputs:
         data, metadata = output.get("data"), output.get("metadata")
@@ -128,6 +127,6 @@ def _text(outputs: Sequence[Output]) -> str:
 
 
 def _answer(text: str) -> str:
-    """What a run left, without the lines below the answer: what it changed, and how long it took."""
+    """Return the answer of a run's plain text, without the lines on changes and duration below it."""
     *paragraphs, _ = text.split("\n\n")
     return "\n\n".join(one for one in paragraphs if not one.startswith("Changed: "))

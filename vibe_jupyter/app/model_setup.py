@@ -1,6 +1,6 @@
-"""Connect a model: the providers that are offered, what their servers list, and the settings that a choice leaves.
+"""Connecting a model: provider presets, server model lists, and the settings written for a choice.
 
-The form in a cell (`vibe_jupyter.app.shown_form`) and the questions of `%vibe setup` in a console are views of it.
+Shared by the form in a cell (`vibe_jupyter.app.shown_form`) and the console questions of `%vibe setup`.
 """
 
 import os
@@ -28,50 +28,42 @@ from vibe_jupyter.llm.request import Endpoint, Model, Server
 from vibe_jupyter.options import TOUR
 from vibe_jupyter.version import __version__
 
-MODELS_LIMIT: Final = 500
-"""Models that are offered of one server."""
+MODELS_LIMIT: Final = 500  # models listed per server
+# Fields for the context window in model lists of Mistral, OpenRouter, vLLM and Groq.
 _WINDOWS: Final = ("max_context_length", "context_length", "max_model_len", "context_window")
-"""Where servers say how much a model takes at once: Mistral, OpenRouter, vLLM, Groq."""
 _VARIABLE_PART: Final = re.compile(r"\W+")
 _THIS_COMPUTER: Final = ("localhost", "127.0.0.1", "::1")
 
-KeyPlace = Literal["keyring", "file", "session"]
-"""Where a key is kept."""
+KeyPlace = Literal["keyring", "file", "session"]  # storage of an API key
 
 
 @dataclass(frozen=True)
 class ProviderOffer:
-    """One provider to choose."""
+    """A provider that the user can choose."""
 
-    name: str
-    """The provider's in the settings; empty to make one from the address."""
+    name: str  # the provider's name in the settings; "" to derive it from the address
     label: str
-    hint: str = ""
-    """What a reader of a list needs beside its name."""
-    api_base: str = ""
-    """Offered as the answer; empty where it must be given."""
+    hint: str = ""  # short description shown beside the label
+    api_base: str = ""  # preset address; "" if the user must enter one
     backend: str = "generic"
-    variable: str = ""
-    """Of the key; empty for none, or for one that is named after the address."""
-    model: str = ""
-    """Offered as the answer where the server lists no better one."""
-    key_page: str = ""
-    """Where a key can be made."""
+    variable: str = ""  # environment variable of the key; "" without a key or to derive it from the address
+    model: str = ""  # model preselected unless the server lists a better one
+    key_page: str = ""  # web page to create a key
 
     @property
     def id(self) -> str:
-        """What it is chosen by."""
+        """Identifier of the choice."""
         return self.name or "other"
 
     @property
     def port(self) -> int | None:
-        """Where it usually listens on this computer; None for one that is elsewhere."""
+        """Default port on this computer, or None for a remote provider."""
         parts = urlsplit(self.api_base)
         return parts.port if parts.hostname == "127.0.0.1" else None
 
     @property
     def may_need_key(self) -> bool:
-        """Whether a key is asked for."""
+        """True if the user is asked for a key."""
         return bool(self.variable) or not self.name
 
 
@@ -120,10 +112,10 @@ OFFERS: Final = (
 
 
 def find_offer(chosen: str) -> ProviderOffer:
-    """The offer that is chosen by this.
+    """Return the offer with this id.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: No offer has this id.
     """
     for offer in OFFERS:
         if offer.id == chosen:
@@ -132,21 +124,19 @@ def find_offer(chosen: str) -> ProviderOffer:
 
 
 class ServerModel(NamedTuple):
-    """A model of a server."""
+    """A model listed by a server."""
 
     name: str
-    about: str
-    """Window and price, as far as they are known."""
+    about: str  # context window and price, as far as they are known
 
 
 @dataclass(frozen=True)
 class ModelConnection:
-    """What was chosen so far."""
+    """The choices made so far."""
 
     offer: ProviderOffer
     api_base: str
-    key: str = field(default="", repr=False)
-    """As it was typed; empty for the one that is there already, or for none."""
+    key: str = field(default="", repr=False)  # the key as entered; "" to use a stored key or none
     model: str = ""
     place: KeyPlace = "file"
 
@@ -164,14 +154,14 @@ class ModelConnection:
 
     @property
     def variable(self) -> str:
-        """The variable of its key; empty where it has none."""
+        """Environment variable of the key, or "" without a key."""
         if self.offer.variable or not self.key:
             return self.offer.variable
         return f"{_VARIABLE_PART.sub('_', self.provider).upper()}_API_KEY"
 
 
 def completed_address(typed: str) -> str:
-    """An address as people type it, with what it begins with: ``127.0.0.1:8080/v1`` is one of http, others of https."""
+    """Add the scheme to an address without one: `http` for this computer, else `https`."""
     address = typed.strip()
     if not address or "://" in address:
         return address
@@ -182,10 +172,10 @@ def completed_address(typed: str) -> str:
 
 
 async def list_server_models(model: Model) -> list[ServerModel]:
-    """The models of a server, as it says. On an engine's loop.
+    """Return the models that a server lists. Engine loop only.
 
     Raises:
-        ModelError: it cannot be reached, or refuses.
+        ModelError: The server can't be reached, or refuses the request.
     """
     client = LLMClient(user_agent=f"vibe-jupyter/{__version__}", retry=RetryPolicy(retries=0))
     try:
@@ -196,29 +186,29 @@ async def list_server_models(model: Model) -> list[ServerModel]:
 
 
 class ModelSetup:
-    """What was chosen, as a model and as settings. Main thread."""
+    """Conversion of a connection to a model and to settings. Main thread only."""
 
     def __init__(self, setup: KernelSettings, models: ModelChoice) -> None:
         self._setup = setup
         self._models = models
 
     def key_location(self, connection: ModelConnection) -> str:
-        """Where a key of this provider is kept already, in words; empty where none is."""
+        """Describe where a key of this provider is already stored, or return "" without one."""
         variable = connection.variable
         if not variable or not model_choice.find_api_key(variable, self._setup.environ):
             return ""
         return model_choice.key_location(variable, self._setup.environ)
 
     def places(self) -> Mapping[KeyPlace, str]:
-        """Where a key can be kept, the best first."""
+        """Return the available storage places of a key with their labels, preferred first."""
         keyring: dict[KeyPlace, str] = {"keyring": "System keychain"} if model_choice.has_keyring() else {}
         return {**keyring, "file": _short_path(config.env_path(self._setup.environ)), "session": "This session only"}
 
     def model(self, connection: ModelConnection) -> Model:
-        """The model as it would be asked.
+        """Return the model that this connection describes.
 
         Raises:
-            ConfigError: the address or the key cannot be used.
+            ConfigError: The address or the key is unusable.
         """
         variable = connection.variable
         key = connection.key or (model_choice.find_api_key(variable, self._setup.environ) if variable else "")
@@ -241,7 +231,7 @@ class ModelSetup:
         return complete_model(model, sees_images=entry.supports_images if entry is not None else None)
 
     def models_first(self, connection: ModelConnection, listed: Sequence[ServerModel]) -> list[ServerModel]:
-        """What a server lists, behind those of it that the settings give a name, and the one that is offered."""
+        """Sort a server's models: those named in the settings first, then the preset, then the rest."""
         there, offered = {one.name for one in listed}, connection.offer.model
         own = [
             one
@@ -253,10 +243,10 @@ class ModelSetup:
         return [*named, *sorted(others, key=lambda one: one.name != offered)][:MODELS_LIMIT]
 
     def save(self, connection: ModelConnection) -> str:
-        """Keep the key, write the settings and use the model; what to tell the user.
+        """Save the key and the settings, and select the model. Returns the message for the user.
 
         Raises:
-            ConfigError: something cannot be written.
+            ConfigError: A file or the keyring can't be written.
         """
         keepers: Mapping[KeyPlace, Callable[[str, str], None]] = {
             "keyring": model_choice.save_in_keyring,
@@ -270,7 +260,7 @@ class ModelSetup:
         return self._models.choose(alias)
 
     def use_tour(self) -> str:
-        """The demo model from the next prompt on; what to tell the user."""
+        """Use the demo model from the next prompt on. Returns the message for the user."""
         return self._models.choose(TOUR)
 
     def _known_entry(self, connection: ModelConnection) -> ModelEntry | None:
@@ -279,7 +269,7 @@ class ModelSetup:
         return next((one for one in theirs if connection.model in (one.known_as, one.name)), None)
 
     def _model_entry(self, connection: ModelConnection) -> tuple[str, dict[str, JsonValue] | None]:
-        """What the model is known by, and its entry; None where the settings have it."""
+        """Return the model's alias, and its new settings entry or None if one exists."""
         if (known := self._known_entry(connection)) is not None:
             return known.known_as, None
         name, provider = connection.model, connection.provider
@@ -289,7 +279,7 @@ class ModelSetup:
         return str(entry.get("alias", name)), entry
 
     def _changed_provider(self, connection: ModelConnection) -> dict[str, JsonValue] | None:
-        """The provider's entry, unless the settings have the same; then what else stands in theirs stays."""
+        """Return the provider's new settings entry, or None to leave an equal entry, and its other keys, untouched."""
         entry: dict[str, JsonValue] = {
             "name": connection.provider,
             "api_base": connection.api_base,
@@ -309,7 +299,7 @@ def _short_path(path: Path) -> str:
 
 
 def _answers_chat(entry: Object) -> bool:
-    """Whether a listed model takes prompts, as far as its server says."""
+    """Return whether a listed model accepts chat requests, as far as the server tells."""
     abilities = entry.get("capabilities")
     says_no = isinstance(abilities, dict) and abilities.get("completion_chat") is False
     return isinstance(entry.get("id"), str) and bool(entry["id"]) and not says_no

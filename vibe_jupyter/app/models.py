@@ -1,4 +1,4 @@
-"""Which model answers: chosen by name, configured, or the demo model; and the table of all models."""
+"""Model selection by name, settings or demo mode, and the table of all models."""
 
 import concurrent.futures
 import os
@@ -24,38 +24,31 @@ from vibe_jupyter.version import __version__
 if TYPE_CHECKING:
     from vibe_jupyter.testing import ScriptedModel
 
-LOOPBACK_SERVERS = {11434: "Ollama", 8080: "llama.cpp"}
-"""Usual ports of local model servers."""
-LOOPBACK_WAIT = 0.1
-"""Seconds to wait for one of them to accept a connection."""
+LOOPBACK_SERVERS = {11434: "Ollama", 8080: "llama.cpp"}  # default ports of local model servers
+LOOPBACK_WAIT = 0.1  # seconds to wait for one of them to accept a connection
 
-WAIT: Final = 2.0
-"""Seconds all servers together get to answer."""
+WAIT: Final = 2.0  # seconds for all servers together to respond
 
-MODELS_LIMIT = 100
-"""Models that are listed of one server."""
+MODELS_LIMIT = 100  # models listed per server
 
 
 class ModelChoice:
-    """Holds the choice of the session. Settings are loaded each time, so that an edit counts at the next prompt."""
+    """Model selection of the session. Reloads the settings at each use, so that edits apply at the next prompt."""
 
     def __init__(
         self, environ: Mapping[str, str] = os.environ, *, load: Callable[[], config.Settings] | None = None
     ) -> None:
         self._environ = environ
-        self._load = load or (lambda: config.load_settings(environ))
-        """None for the user's own settings."""
-        self.chosen = ""
-        """What the model of the session was chosen by; empty for that of the settings."""
-        self._answering: Model | None = None
-        """Of the latest run."""
+        self._load = load or (lambda: config.load_settings(environ))  # without `load`, only the user's own settings
+        self.chosen = ""  # name of the session's model; "" for the model in the settings
+        self._answering: Model | None = None  # model of the latest run
         self._tour: ScriptedModel | None = None
 
     def current(self, name: str | None = None, *, settings: config.Settings | None = None) -> Model:
-        """The model of a name, else of the session's choice, else of the settings, which are loaded if not given.
+        """Resolve a model: by `name`, else the session's choice, else the settings (loaded if not given).
 
         Raises:
-            ConfigError: nothing is configured, or what is configured is wrong; says what to do.
+            ConfigError: No model is configured, or its settings are invalid; the message says what to do.
         """
         settings = settings or self._load()
         wanted = name or self.chosen or settings.active_model
@@ -70,23 +63,23 @@ class ModelChoice:
             raise MissingModel(self._choice_advice()) from None
 
     def for_run(self, name: str | None, settings: config.Settings) -> Model:
-        """The same, for the runs that begin from now on.
+        """Resolve a model like `current`, and remember it as that of the runs from now on.
 
         Raises:
-            ConfigError: as above.
+            ConfigError: As for `current`.
         """
         self._answering = self.current(name, settings=settings)
         return self._answering
 
     def sees_images(self) -> bool:
-        """Whether images go to the model of the latest run."""
+        """Return whether the model of the latest run accepts images."""
         return self._answering is not None and self._answering.sees_images
 
     def choose(self, name: str) -> str:
-        """Use a model from the next prompt on; returns what to tell the user.
+        """Use a model from the next prompt on. Returns the message for the user.
 
         Raises:
-            ConfigError: it cannot be used, and the choice stays as it was.
+            ConfigError: The model is unusable; the choice is unchanged.
         """
         model = self.current(name)
         self.chosen = name
@@ -95,7 +88,7 @@ class ModelChoice:
         return f"Model: {model.alias} at {model.server.host}."
 
     def listing(self) -> str:
-        """The models one may choose, the current one marked."""
+        """Return the table of available models, with the current one marked."""
         settings = self._load()
         current, advice = "", list[str]()
         try:
@@ -107,15 +100,15 @@ class ModelChoice:
         return "\n".join([table, *remote_model_lines(self._usable_models(settings, names)), *advice])
 
     def chosen_name(self) -> str:
-        """What the model of the next prompt was chosen by, whether it can be used or not.
+        """Return the name of the next prompt's model, whether it is usable or not.
 
         Raises:
-            ConfigError: nothing is configured.
+            ConfigError: No model is configured.
         """
         return self.chosen or self._load().active_model or self.current().alias
 
     def choices(self) -> list[tuple[str, str]]:
-        """The name of each model one may choose, and what it lacks; empty where it lacks nothing."""
+        """Return the name of each available model with its problem, or "" if it is usable."""
         settings = self._load()
         names = dict.fromkeys(filter(None, (*settings.model_names(), self.chosen or settings.active_model, TOUR)))
         return [(name, "" if name == TOUR else self._model_problem(settings, name)) for name in names]
@@ -145,7 +138,7 @@ class ModelChoice:
         return ""
 
     def close(self) -> None:
-        """End the tour's server."""
+        """Stop the demo model's server."""
         if self._tour is not None:
             self._tour.stop()
             self._tour = None
@@ -177,7 +170,7 @@ class ModelChoice:
 
 
 def _is_listening(port: int) -> bool:
-    """Whether a connection is accepted; sends nothing, since on a shared host it may be someone else's."""
+    """Return whether a local port accepts connections. Sends nothing: on a shared host it may be another user's."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=LOOPBACK_WAIT):
             return True
@@ -186,7 +179,7 @@ def _is_listening(port: int) -> bool:
 
 
 def model_facts(model: Model) -> list[str]:
-    """Server, price, window and abilities, in a few words each; what is not known is said."""
+    """Summarize server, price, context window and abilities, stating what is unknown."""
     abilities = ["tools", "images"] if model.sees_images else ["tools"]
     if model.thinking not in (None, "off"):
         abilities.append(f"thinks ({model.thinking})")
@@ -195,7 +188,6 @@ def model_facts(model: Model) -> list[str]:
 
 
 def price_words(model: Model) -> str:
-    """What it costs."""
     if model.input_price is None or model.output_price is None:
         return "price unknown"
     if not model.input_price and not model.output_price:
@@ -205,12 +197,12 @@ def price_words(model: Model) -> str:
 
 
 def window_words(model: Model) -> str:
-    """How much it takes at once."""
+    """Describe the context window of a model."""
     return "context size unknown" if model.context_window is None else f"{model.context_window:,} tokens"
 
 
 def model_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows under each other; a row with fewer columns ends in a text of any length."""
+    """Align rows in columns. The last cell of a shorter row may have any length."""
     columns = max(len(row) for row in rows)
     whole = [row for row in rows if len(row) == columns]
     widths = [max((len(row[at]) for row in whole), default=0) for at in range(columns)]
@@ -220,7 +212,7 @@ def model_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def remote_model_lines(models: Sequence[Model]) -> list[str]:
-    """Lines for each mistral.rs server among the models; one that does not answer says so. Main thread."""
+    """List the models of each mistral.rs server among `models`, noting those that don't respond. Main thread only."""
     by_server = {model.server.api_base: model for model in models if model.server.dialect == "mistralrs"}
     if not by_server:
         return []
@@ -252,10 +244,10 @@ async def _server_model_lines(model: Model) -> list[str]:
 
 
 async def fetch_model_list(client: LLMClient, model: Model) -> list[tuple[str, str]]:
-    """Each model of the server of this one: its id, and what is said of it.
+    """Return the id and a description of each model on the given model's server.
 
     Raises:
-        ModelError: the server cannot be reached.
+        ModelError: The server can't be reached.
     """
     got = await client.fetch(model, FetchRequest("GET", "/models"))
     entries = got.json.get("data")
@@ -264,7 +256,7 @@ async def fetch_model_list(client: LLMClient, model: Model) -> list[tuple[str, s
 
 
 def _model_line(entry: Object) -> str:
-    """Only what the server gives."""
+    """Describe a listed model by the optional fields that its server sends."""
     status, tools = entry.get("status"), entry.get("tools_available")
     count, servers = _whole_number(entry.get("mcp_tools_count")), _whole_number(entry.get("mcp_servers_connected"))
     words = [status] if isinstance(status, str) and status else []

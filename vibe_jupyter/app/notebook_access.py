@@ -1,4 +1,4 @@
-"""The way from the kernel to the notebook's page: its bridge, its cells, and what is drawn there."""
+"""Access from the kernel to the notebook's page: its comm bridge, its cells and its views."""
 
 import contextlib
 import json
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from vibe_jupyter.ui.page import ShownView
 
 
+# Characters of outputs resent in one message; a server may drop messages beyond its rate limit.
 SENT_AGAIN: Final = 1_000_000
-"""Characters of outputs that are sent again at once: of more, a server may drop messages."""
 _LEFT_OUT: Final[dict[str, JsonValue]] = {
     "output_type": "stream",
     "name": "stdout",
@@ -42,7 +42,7 @@ _LEFT_OUT: Final[dict[str, JsonValue]] = {
 
 
 class NotebookAccess:
-    """The way to the notebook's page; only where a kernel has a pump."""
+    """Access to the notebook's page. Only for kernels with a pump."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class NotebookAccess:
         self.cells = self.access()
 
     def access(self) -> CellAccess:
-        """A way to the cells for somebody else, who remembers what they read themselves."""
+        """Return separate access to the cells for another client, with its own record of what it has read."""
         access = CellAccess(
             OpenNotebook(
                 self._shell,
@@ -82,61 +82,61 @@ class NotebookAccess:
         return access
 
     def sign(self, cells: CellAccess, conversation: str, run: int | None) -> None:
-        """Have all cells that are written from now on say where they come from.
+        """Mark all cells written through `cells` from now on with their origin.
 
         Args:
-            cells: by which they are written.
-            conversation: id of the present one.
-            run: its number in it; None where nothing is kept of it.
+            cells: Access that writes the cells.
+            conversation: Id of the current conversation.
+            run: Number of the run in it, or None if the run isn't recorded.
         """
         cells.origins = partial(CellOrigins, conversation, run, partial(_mark_inputs, self._main_thread, self._log))
 
     @property
     def number(self) -> int | None:
-        """The execution count of the cell whose run has just ended; None for a cell without one."""
+        """Execution count of the cell whose run has just ended, if it has one."""
         return self._in_place.outer_number
 
     def take(self, cell: QueuedCell) -> bool:
-        """Whether a queued cell is one that the agent runs in its place."""
+        """Return whether the agent executes this queued cell itself, nested in its own cell."""
         return self._in_place.take(cell)
 
     def runs_in(self, cell: QueuedCell) -> bool:
-        """Whether a queued cell is the very one that the run is in."""
+        """Return whether a queued cell is the one that the run is in."""
         return cell.cell_id is not None and cell.cell_id == self._bridge.prompt_cell
 
     def begin(self) -> None:
-        """Look for the page of the cell that runs now. Main thread."""
+        """Start looking for the page of the running cell. Main thread only."""
         self._bridge.begin()
 
     @property
     def heard_page(self) -> bool:
-        """Whether a page answered in this run."""
+        """True if a page has responded in this run."""
         return self._bridge.known_panel is not None
 
     @property
     def is_seen(self) -> bool:
-        """Whether a page answered in this run that draws views; a program that runs a notebook draws none."""
+        """True if a page that draws views has responded in this run. Programs that execute notebooks draw none."""
         panel = self._bridge.known_panel
         return panel is not None and panel.is_seen
 
     async def look_again(self) -> bool:
-        """Whether a page draws views, which may be late to say that it is there. On the engine's loop."""
+        """Return whether a page draws views, asking again because a page may respond late. Engine loop only."""
         if not self.is_seen and self._bridge.may_have_page:
             await self._bridge.panel(again=True)
         return self.is_seen
 
     async def page(self) -> NotebookPanel | None:
-        """What shows or runs this notebook with our extension; known within seconds. On the engine's loop."""
+        """Return the page or program with our extension that has this notebook. May take seconds. Engine loop only."""
         return await self._bridge.panel()
 
     def path(self) -> Path | None:
-        """Of the notebook, as far as anything names it; right after a rename where a page answered."""
+        """Return the path of the notebook if known. If a page has responded, the path reflects a rename."""
         named = self._file()
         panel = self._bridge.known_panel
         if panel is None:
             return named
-        with contextlib.suppress(OSError):  # the working folder is gone
-            # A kernel runs in the folder of its notebook.
+        with contextlib.suppress(OSError):  # the working folder has been deleted
+            # Jupyter starts a kernel in the folder of its notebook.
             return (named.parent if named is not None else Path.cwd()) / PurePath(panel.path).name
         return None
 
@@ -145,7 +145,7 @@ class NotebookAccess:
         return notebook_file(cast("Mapping[str, object]", namespace), os.environ)
 
     def saved_conversation(self) -> str:
-        """Id of the conversation that the notebook's metadata names; empty for none."""
+        """Return the conversation id in the notebook's metadata, or "" without one."""
         panel = self._bridge.known_panel
         if panel is not None:
             return panel.conversation
@@ -156,7 +156,7 @@ class NotebookAccess:
         return ""
 
     async def remember_conversation(self, conversation: str) -> None:
-        """Have the notebook's metadata name a conversation. On the engine's loop."""
+        """Store a conversation's id in the notebook's metadata. Engine loop only."""
         panel = await self._bridge.panel()
         if panel is not None and panel.conversation != conversation:
             with contextlib.suppress(NotebookError):  # the page is gone, or its extension is older
@@ -164,11 +164,11 @@ class NotebookAccess:
 
     @property
     def prompt_cell(self) -> str | None:
-        """Id of the cell the run is in; None where the front end sends none."""
+        """Id of the run's cell, or None if the front end sends none."""
         return self._bridge.prompt_cell
 
     async def held_outputs(self) -> Sequence[object] | None:
-        """The outputs that the running cell had before it ran; None where no page tells. On the engine's loop."""
+        """Return the outputs that the running cell had before, or None without a page that knows. Engine loop only."""
         cell = self._bridge.prompt_cell
         if cell is None or await self._bridge.panel() is None:
             return None
@@ -178,23 +178,24 @@ class NotebookAccess:
         return None
 
     async def draw(self, view: "ShownView") -> None:
-        """Have the page draw a view that a server put into a cell it runs. On the engine's loop."""
+        """Make the page draw a view that a server put into a cell it runs. Engine loop only."""
         with contextlib.suppress(NotebookError):  # there is no such page, or its extension is older
             await self._bridge.find_prompt_cell(view.model_id)
 
     async def show(self, view: "ShownView", *, cell: str | None = None) -> None:
-        """Have a reloaded page show a view again, by default in the cell the run is in."""
+        """Make a reloaded page show a view again, by default in the run's cell."""
         cell = cell or self._bridge.prompt_cell
-        with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
+        with contextlib.suppress(NotebookError):  # there is no such page, or it already shows the view
             if cell is not None and await self._bridge.panel() is not None:
-                # Nothing is awaited from here until it is sent: what comes later the page hears by itself.
+                # Nothing may be awaited between this snapshot of the nested cell's outputs and the request: the page
+                # receives later outputs by itself.
                 inner = _inner_cell(self._in_place)
                 await self._bridge.request(
                     "show", cell=cell, model_id=view.model_id, display_id=view.display_id, inner=inner
                 )
 
     def close(self) -> None:
-        """Hear nothing of pages any more."""
+        """Remove the bridge."""
         self._bridge.uninstall()
 
 
@@ -204,13 +205,13 @@ async def _mark_inputs(
     def tells_value(name: str) -> bool:
         return not schema_only and not is_secret_name(name)
 
-    with contextlib.suppress(NotebookError):  # no cell serves any more
+    with contextlib.suppress(NotebookError):  # no cell is serving any more
         return await main_thread.call(lambda: input_marks(names, log.namespace(), tells_value), raises=False)
     return {}
 
 
 def _inner_cell(in_place: NestedCells) -> dict[str, JsonValue] | None:
-    """What a page that was loaded missed of the cell that the agent runs in its place; None where there is none."""
+    """Return the outputs of the nested cell that a newly loaded page missed, or None without a nested cell."""
     inner = in_place.latest
     if inner is None:
         return None

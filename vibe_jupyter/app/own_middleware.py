@@ -1,4 +1,4 @@
-"""The user's own middleware, from files: each class on `Middleware` in them acts in every run."""
+"""The user's own middleware, loaded from files. Each `Middleware` subclass in them is active in every run."""
 
 import sys
 import types
@@ -12,22 +12,23 @@ from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.discovery import ToolFile, files_below, is_tool_file
 
-_MODULE = "vibe_jupyter_middleware_"
-"""Beginning of the names such modules have in `sys.modules`."""
+_MODULE = "vibe_jupyter_middleware_"  # prefix of these modules' names in `sys.modules`
 
 
 class OwnMiddleware:
-    """Runs each file once, and again when it has changed; what a class remembers, it remembers for a conversation."""
+    """Loader of middleware files.
+
+    Executes each file once and again after a change; instances live for a conversation.
+    """
 
     def __init__(self, setup: KernelSettings) -> None:
         self._setup = setup
         self._files: dict[ToolFile, tuple[type[Middleware], ...]] = {}
         self._made: dict[type[Middleware], Middleware] = {}
-        self.present: Sequence[Middleware] = ()
-        """Those of the user first."""
+        self.present: Sequence[Middleware] = ()  # instances of the user's classes, then the project's
 
     def load(self, current: CurrentSettings) -> list[str]:
-        """Run the files that are new or changed; gives what is to be reported of them. Main thread."""
+        """Execute new or changed files. Returns the problems to report. Main thread only."""
         problems: list[str] = []
         files = self._found_files(current.look, problems)
         self._files = {file: self._files[file] if file in self._files else _run_file(file, problems) for file in files}
@@ -37,13 +38,13 @@ class OwnMiddleware:
             if one not in self._made:
                 try:
                     self._made[one] = one()
-                except Exception as error:  # noqa: BLE001 - foreign code: what it raises is reported
+                except Exception as error:  # noqa: BLE001 - third-party code: report whatever it raises
                     problems.append(f"The middleware {one.__name__} failed: {_error_text(error)} It is left out.")
         self.present = tuple(self._made.values())
         return problems
 
     def forget(self) -> None:
-        """A conversation is over, and with it what they remember of it."""
+        """Drop all instances, and with them their per-conversation state."""
         self._made.clear()
 
     def _found_files(self, look: FolderLook, problems: list[str]) -> list[ToolFile]:
@@ -62,11 +63,11 @@ def _run_file(file: ToolFile, problems: list[str]) -> tuple[type[Middleware], ..
     name = f"{_MODULE}{file.path.stem}_{abs(hash(file)):x}"
     module = types.ModuleType(name)
     module.__file__ = str(file.path)
-    sys.modules[name] = module  # dataclasses look names up there
+    sys.modules[name] = module  # dataclasses look up their module there
     try:
         with nullcontext() if file.of_project else without_working_folder():
             exec(compile(file.content, str(file.path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: what it raises is reported
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party code: report whatever it raises
         problems.append(f"{file.path}: {_error_text(error)} Its middleware is left out.")
         return ()
     found = tuple(

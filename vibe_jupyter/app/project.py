@@ -1,4 +1,4 @@
-"""The project of a prompt: its settings, what an untrusted folder would bring, and the card that asks about it."""
+"""Settings of a prompt, the contents of the project folder, and the approval card for an untrusted folder."""
 
 import os
 import time
@@ -47,12 +47,9 @@ from vibe_jupyter.ui.front_end import EVERYTHING
 if TYPE_CHECKING:
     from vibe_jupyter.agent.approval import StandaloneApprovalRun
 
-TOOLS: Final = "tools"
-"""The folder of custom tools below the user's own."""
-MIDDLEWARE: Final = "middleware"
-"""The folder of the user's own middleware."""
-SKILLS: Final = "skills"
-"""The folder of skills there."""
+TOOLS: Final = "tools"  # custom tools, below the user's vibe folder
+MIDDLEWARE: Final = "middleware"  # the user's own middleware, below the same folder
+SKILLS: Final = "skills"  # skills, below the same folder
 _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
 _SERVERS: Final = ".mcp.json"
 _STATES: Final[Mapping[State, str]] = {
@@ -64,57 +61,52 @@ _STATES: Final[Mapping[State, str]] = {
 
 
 class KernelSettings:
-    """Reads everything again that has changed, so that an edit counts at the next prompt. Main thread only."""
+    """Settings of one kernel. Rereads changed files, so that edits apply at the next prompt. Main thread only."""
 
     def __init__(
         self, folder: Path, environ: Mapping[str, str] = os.environ, *, unsandboxed: Collection[str] = ()
     ) -> None:
-        """
+        """Set up caches without reading anything.
+
         Args:
-            folder: of the project.
-            environ: the process's environment.
-            unsandboxed: tools that never run in the sandbox in this process.
+            folder: The project folder.
+            environ: The process's environment.
+            unsandboxed: Tools that never run in the sandbox in this process.
         """
         self.project = ProjectFolder(folder, environ)
         self._unsandboxed = frozenset(unsandboxed)
-        self.environ = environ
-        """The process's environment."""
-        self.memory = Memory()
-        """What was redacted so far."""
-        self.secrets: SecretsOfVariables = NoVariables()
-        """Looks for secrets in the user's variables."""
+        self.environ = environ  # the process's environment
+        self.memory = Memory()  # values redacted so far
+        self.secrets: SecretsOfVariables = NoVariables()  # finds secrets in the user's variables
         self._told: set[str] = set()
         self._agents = AgentChoice(environ)
-        self.plan = PlanAcceptance()
-        """What the user says to the plan of the current run."""
-        self._plans = False
-        """Whether the agent of the latest run writes one."""
+        self.plan = PlanAcceptance()  # the user's decision on the plan of the current run
+        self._plans = False  # True if the agent of the latest run writes a plan
         self._current = ReadCache[CurrentSettings]()
-        self._readings = ReadCache[config.SettingsReading]()
-        """Without an agent's profile."""
+        self._readings = ReadCache[config.SettingsReading]()  # settings without an agent's profile
         self._with_profile = ReadCache[config.SettingsReading]()
-        self._redactor: tuple[object, Redactor] | None = None
-        """The latest, and what it was made of."""
+        self._redactor: tuple[object, Redactor] | None = None  # the latest redactor with its cache key
 
     def begin_plan(self, current: "CurrentSettings") -> None:
-        """A run begins, whose agent may write a plan."""
+        """Reset the plan decision for a run whose agent may write a plan."""
         self._plans = current.plans
         if self._plans:
             self.plan.begin(current.profiles)
 
     def accepted_plan(self) -> AcceptedPlan | None:
-        """What the user accepted in the run that has just ended, once."""
+        """Return the plan accepted in the run that has just ended, and clear it."""
         return self.plan.take() if self._plans else None
 
     def current(self, agent: str | None = None) -> "CurrentSettings":
-        """All settings with an agent's profile, and the folder that they were read with; the same object as long as
-        nothing has changed that they are made of, the environment included.
+        """Return all settings, an agent's profile, and the folder scan they were read with.
+
+        Returns the same object until a file or the environment changes.
 
         Args:
-            agent: its name; None for the session's.
+            agent: The agent's name, or None for the session's agent.
 
         Raises:
-            ConfigError: one is wrong, or there is no such agent; says where, or which there are.
+            ConfigError: A setting is invalid, or no agent has this name; the message says where, or lists the agents.
         """
         look = self.project.look()
         beside = (look, agent, self._agents.chosen, dict(self.environ))
@@ -132,65 +124,65 @@ class KernelSettings:
         return self._current.get((*files, *self._agents.stamps), beside, lambda: current, began)
 
     def under(self, current: "CurrentSettings", profile: config.AgentProfile) -> config.SettingsReading:
-        """The settings of one prompt under another profile, such as a sub-agent's.
+        """Read the settings of a prompt under another profile, such as a sub-agent's.
 
         Raises:
-            ConfigError: one is wrong; says where.
+            ConfigError: A setting is invalid; the message says where.
         """
         files = self._stamps()
         return self._read_above(current.look, files, self._read_below(current.look, files), profile)
 
     def read(self) -> config.SettingsReading:
-        """All settings, with the profile of the session's agent.
+        """Return all settings, including the profile of the session's agent.
 
         Raises:
-            ConfigError: one is wrong; says where.
+            ConfigError: A setting is invalid; the message says where.
         """
         return self.current().reading
 
     def settings(self) -> config.Settings:
-        """The values alone."""
+        """Return the values of all settings."""
         return self.read().settings
 
     def without_profile(self) -> config.Settings:
-        """The values for those who are no agent of ours, such as external clients.
+        """Return the settings for callers that are not our agents, such as external clients.
 
         Raises:
-            ConfigError: one is wrong; says where.
+            ConfigError: A setting is invalid; the message says where.
         """
         return self._read_below(self.project.look(), self._stamps()).settings
 
     def choose_agent(self, name: str) -> str:
-        """Use an agent from the next prompt on; what to print.
+        """Use an agent from the next prompt on. Returns the message to print.
 
         Raises:
-            ConfigError: there is no such agent, or its settings are wrong; the choice stays as it was.
+            ConfigError: No agent has this name, or its settings are invalid; the choice is unchanged.
         """
         profile = self.current(name).profile
         self._agents.choose(profile)
         return f"{describe_agent(profile)}."
 
     def list_agents(self) -> str:
-        """All agents, the session's marked.
+        """List all agents with the session's agent marked.
 
         Raises:
-            ConfigError: a setting is wrong; says where.
+            ConfigError: A setting is invalid; the message says where.
         """
         below = self._read_below(look := self.project.look(), self._stamps())
         return list_agents(self._agents.find(look, below), self._agents.name(below.settings))
 
     def agent_line(self) -> str:
-        """The session's agent in a line, or what is wrong."""
+        """Describe the session's agent, or the error in its settings, in one line."""
         try:
             return describe_agent(self.current().profile)
         except ConfigError as error:
             return f"Agent: none. {error}"
 
     def agent_names(self) -> list[str]:
-        """What may be chosen.
+        """Return the names of the agents that can be chosen.
 
         Raises:
-            ConfigError: a setting is wrong; says where.
+            ConfigError: A setting is invalid; the message says where.
         """
         below = self._read_below(look := self.project.look(), self._stamps())
         return [one.name for one in self._agents.find(look, below).main_agents()]
@@ -200,7 +192,7 @@ class KernelSettings:
         return stamp_files((config.config_path(self.environ), config.env_path(self.environ), *own))
 
     def _read_below(self, look: "FolderLook", files: Sequence[FileStamp]) -> config.SettingsReading:
-        """The settings without any agent's."""
+        """Read the settings below the agent's profile."""
         return self._readings.get(
             files,
             (look, config.settings_variables(self.environ)),
@@ -214,7 +206,7 @@ class KernelSettings:
         below: config.SettingsReading,
         profile: config.AgentProfile,
     ) -> config.SettingsReading:
-        """The settings with a profile between their layers."""
+        """Read the settings with the agent's profile as one of their layers."""
         if not profile.overrides.table and profile.safety != "safe":
             return below
         return self._with_profile.get(
@@ -234,7 +226,7 @@ class KernelSettings:
         return reading._replace(unsandboxed=self._unsandboxed)
 
     def news(self, look: "FolderLook", warnings: Sequence[str]) -> list[str]:
-        """What to tell the user of the settings, the tools and the folder, each thing once."""
+        """Return new messages for the user about settings, tools and folder. Repeats none of them."""
         told = [*look.brought.problems, *warnings]
         if look.brings and not look.trusted and look.settings is None and look.servers is None:
             told.append(f"{look.folder} is not trusted; its settings and tools are not used. %vibe trust shows them.")
@@ -243,7 +235,7 @@ class KernelSettings:
         return new
 
     def strike(self) -> Redactor:
-        """Redacts the keys of the environment and of the user's variables, and what looks like one."""
+        """Return a redactor of secrets in the environment and the user's variables, and of key-like strings."""
         return Redactor.of(
             config.effective_environment(self.environ),
             found=self.secrets,
@@ -252,12 +244,12 @@ class KernelSettings:
         )
 
     def redactor(self, settings: config.Settings, others: Mapping[str, str], always: Iterable[str]) -> Redactor:
-        """Redacts everything that is sent, kept or shown in a run.
+        """Return the redactor for everything a run sends, records or shows.
 
         Args:
-            settings: name the variables that hold keys, and the exceptions.
-            others: further secrets by what they are called, such as what MCP servers get.
-            always: names among them that hold a secret whatever they are called.
+            settings: Settings that name further variables with keys, and exceptions.
+            others: Further secrets by label, such as environment variables of MCP servers.
+            always: Labels among them whose values are secret whatever the label.
         """
         known = {**config.effective_environment(self.environ), **others}
         named = (*config.key_variables(settings), *always)
@@ -271,7 +263,7 @@ class KernelSettings:
         return self._redactor[1]
 
     def redaction(self, settings: config.Settings) -> str:
-        """What is redacted and what it caught, for `%vibe config`."""
+        """Describe what is redacted, and what has been so far, for `%vibe config`."""
         caught = ", ".join(f"{kind} ({times:,} times)" for kind, times in self.memory.caught.most_common())
         allowed = ", ".join(settings.privacy.allow)
         found = len(self.secrets())
@@ -291,46 +283,48 @@ class KernelSettings:
 
 
 class FolderLook(NamedTuple):
-    """What one look at the folder found; what is used later is what was seen then."""
+    """Snapshot of the project folder.
+
+    Files are loaded from it rather than from disk, which may change after the trust check.
+    """
 
     folder: Path
     brought: FolderContents
-    brings: tuple[str, ...]
-    """A line for each thing that needs trust."""
+    brings: tuple[str, ...]  # a line for each thing that requires trust
     state: State
+    # Files that are read but not loaded: settings of another program, of which only restrictions are reported.
     others: Mapping[str, bytes] = {}
-    """Files that are read and bring nothing: settings of another program, of which only restrictions are named."""
 
     @property
     def trusted(self) -> bool:
-        """Whether what it brings is used."""
+        """True if the folder's settings and tools are used."""
         return self.state == "trusted"
 
     @property
     def settings(self) -> config.ProjectFile | None:
-        """Its settings; None where it has none."""
+        """The folder's settings file, or None without one."""
         return _project_file(self, _CONFIG)
 
     @property
     def servers(self) -> config.ProjectFile | None:
-        """Its list of MCP servers; None where it has none."""
+        """The folder's list of MCP servers, or None without one."""
         return _project_file(self, _SERVERS)
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """What may be loaded, by path below the folder; nothing unless it is trusted."""
+        """Loadable files by path relative to the folder; empty unless the folder is trusted."""
         return self.brought.files if self.trusted else {}
 
     @property
     def question(self) -> TrustQuestion | None:
-        """What is asked of the user; None where the folder brings nothing."""
+        """Question for the trust card, or None if nothing in the folder requires trust."""
         if not self.brings:
             return None
         return TrustQuestion(self.folder, self.brings, self.brought.digest, changed=self.state == "changed")
 
     @property
     def words(self) -> str:
-        """How the folder stands."""
+        """Description of the folder's trust state."""
         if not self.brings:
             return f"{self.folder} has no settings or tools."
         return "\n".join([f"{self.folder} {_STATES[self.state]}.", *(f"  {line}" for line in self.brings)])
@@ -340,36 +334,30 @@ class CurrentSettings(NamedTuple):
     """The settings of one prompt."""
 
     look: FolderLook
-    reading: config.SettingsReading
-    """With the agent's profile."""
-    profile: config.AgentProfile
-    """The agent that takes the prompt."""
-    profiles: config.Profiles
-    """All that could, and all sub-agents."""
-    files: Mapping[str, bytes]
-    """Of the folder, as `FolderLook.files` has them."""
-    home: Path
-    """The user's own folder."""
-    plans: bool
-    """Whether the agent writes a plan for the user to accept."""
+    reading: config.SettingsReading  # settings including the agent's profile
+    profile: config.AgentProfile  # profile of the agent that gets the prompt
+    profiles: config.Profiles  # profiles of all agents and sub-agents
+    files: Mapping[str, bytes]  # the folder's files, as in `FolderLook.files`
+    home: Path  # the user's vibe folder
+    plans: bool  # True if the agent writes a plan for the user to accept
     hooks: LoadedHooks = LoadedHooks()
 
 
 class ProjectFolder:
-    """Looks again at what has changed, so that it counts at the next prompt."""
+    """The project folder. Scanned again after a change, so that the change applies at the next prompt."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder.resolve()
         self._environ = environ
         self._looks = ReadCache[FolderLook]()
+        # Further paths of tools, agents and skills, according to the settings as last read.
         self._named_paths: list[str] = []
-        """Where else its tools, agents and skills are, as its settings said when they were read last."""
 
     def look(self) -> FolderLook:
-        """Read everything that would be loaded; load nothing.
+        """Read everything that may be loaded, without loading it.
 
         Raises:
-            ConfigError: the decisions cannot be read, or the folder cannot be looked into.
+            ConfigError: The stored decisions or the folder can't be read.
         """
         environ = dict(self._environ)
         kept = self._looks.standing(environ)
@@ -384,13 +372,13 @@ class ProjectFolder:
                 "its rights changed, then try again."
             ) from error
         look = self._looks.get([*stamps, self._trusted_folders().stamp()], environ, self._look_again)
-        if self._named_paths != named:  # of which there is no stamp
+        if self._named_paths != named:  # the stamps don't cover the new paths yet
             self._looks = ReadCache[FolderLook]()
         return look
 
     def _look_again(self) -> FolderLook:
         if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
-            return FolderLook(self.folder, FolderContents(), (), "unknown")  # the user's own folder
+            return FolderLook(self.folder, FolderContents(), (), "unknown")  # the user's own vibe folder
         brought = scan_folder(self.folder)
         first = FolderLook(self.folder, brought, (), "unknown")
         demanded: list[str] = []
@@ -416,11 +404,11 @@ class ProjectFolder:
         return FolderLook(self.folder, brought, (*demanded, *files), state, others)
 
     def answer(self, question: TrustQuestion, *, trusted: bool) -> None:
-        """Keep what the user said."""
+        """Save the user's decision."""
         self._trusted_folders().remember(question.folder, question.digest, trusted=trusted)
 
     def forget(self) -> bool:
-        """Take the decision back; whether there was one."""
+        """Delete the decision. Returns whether there was one."""
         return self._trusted_folders().forget(self.folder)
 
     def _trusted_folders(self) -> TrustedFolders:
@@ -435,12 +423,12 @@ def _project_file(look: FolderLook, name: str) -> config.ProjectFile | None:
 
 
 def _file_line(path: str, content: bytes) -> str:
-    name = path if path.isprintable() else repr(path)  # a name of two lines would look like two things
+    name = path if path.isprintable() else repr(path)  # a file name with a line break would look like two entries
     return f"{'runs' if path.endswith('.py') else 'tells the model'} {name} ({len(content):,} bytes)"
 
 
 class TrustApproval:
-    """Asks on a card, and keeps the answer. Main thread."""
+    """Approval card for a folder. Saves the decision. Main thread only."""
 
     def __init__(self, project: ProjectFolder, run_view: RunView, host: ShellHost) -> None:
         self._project = project
@@ -448,11 +436,11 @@ class TrustApproval:
         self._host = host
 
     def before_prompt(self) -> None:
-        """Ask, if the folder brings something that has not been decided on, and somebody is here.
+        """Ask the user, if attending, about a folder that requires trust and has no decision.
 
         Raises:
-            ConfigError: the decisions cannot be read or kept.
-            NotebookError: the user interrupted instead.
+            ConfigError: The decisions can't be read or saved.
+            NotebookError: The user interrupted instead.
         """
         look = self._project.look()
         if not look.brings or look.state not in ("unknown", "changed"):
@@ -461,10 +449,11 @@ class TrustApproval:
             self._ask_trust(look.question)
 
     def command(self) -> str:
-        """`%vibe trust`: ask, unless it is trusted or nobody can answer; what to print.
+        """Run `%vibe trust`: ask unless the folder is trusted or no user attends. Returns the message to print.
 
         Raises:
-            ConfigError, NotebookError: as above.
+            ConfigError: The decisions can't be read or saved.
+            NotebookError: The user interrupted instead.
         """
         look = self._project.look()
         if look.question is None or look.trusted or not self._host.attended:
@@ -482,7 +471,7 @@ class TrustApproval:
 
 
 def _trust_approval(question: TrustQuestion) -> "StandaloneApprovalRun":
-    with without_working_folder():  # few folders ask for trust
+    with without_working_folder():  # imported on demand, because few folders ask for trust
         from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
 
     approval = StandaloneApproval(

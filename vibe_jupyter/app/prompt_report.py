@@ -1,6 +1,7 @@
-"""What the model is reported before each prompt: the page is asked for the cells, and again when the run is over.
+"""Context sent with each prompt: changes since the last prompt, mentions, and pictures.
 
-Pictures that the prompt names with `@` are sent with it, as those that are pasted into a prompt in the page.
+The page is asked for its cells before a run, and again afterwards. Pictures that the prompt mentions with `@` are sent
+like those pasted into the prompt in the page.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from vibe_jupyter.app.agents import plan_section
 from vibe_jupyter.app.project import CurrentSettings
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.context.executions import ExecutionLog
-from vibe_jupyter.context.mentions import MENTION_LIMIT, Mentions, cell_text, mentioned_cells
+from vibe_jupyter.context.mentions import MENTION_LIMIT, MENTIONS, Mentions, cell_text, mentioned_cells
 from vibe_jupyter.context.situation import SituationReport, Surroundings
 from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.files.images import read_image
@@ -32,14 +33,12 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.notebook.document import Listing
 
-_WHOLE = MENTION_LIMIT - 100
-"""Characters of a cell that the report of a mention holds whole, its address included."""
-CELLS_WAIT = 0.5
-"""Seconds given to a page that is still asked for the cells of the run before."""
+_WHOLE = MENTION_LIMIT - 100  # characters; shorter cells are included whole, with their address, when mentioned
+CELLS_WAIT = 0.5  # seconds to wait for the cells requested after the previous run
 
 
 class PromptReport:
-    """One for a kernel. Main thread only."""
+    """Context reports of one kernel. Main thread only."""
 
     def __init__(
         self,
@@ -57,18 +56,17 @@ class PromptReport:
         self._host = host
         self._notebook = notebook
         self._report = SituationReport(log)
-        self._has_planned = False
-        """Whether the agent of the last prompt plans."""
+        self._has_planned = False  # True if the last prompt's agent writes plans
+        # The cells after the last run; None if no page shows them.
         self._after: concurrent.futures.Future[Listing] | None = None
-        """The cells when the last run was over; None where no page shows them."""
 
     def take(self, *, schema_only: bool) -> None:
-        """Tell of variables, cells and files by what the settings say may be sent."""
+        """Apply the privacy setting to the descriptions of variables, cells and files."""
         self._describing = by_schema() if schema_only else WITH_VALUES
         self._report.describing = self._mentions.describing = self._describing
 
     def look(self, prompt: str, allowed: frozenset[str]) -> Surroundings:
-        """What is known of the notebook before a run begins; may take a moment."""
+        """Collect the state of the notebook before a run. May block briefly."""
         notebook = self._notebook
         if notebook is None:
             return Surroundings(
@@ -84,7 +82,7 @@ class PromptReport:
                 self._report.take_cells(self._told(after.result(CELLS_WAIT)))
         notebook.cells.resume()
         asked = self._engine.submit(notebook.cells.reads.glance())
-        self._log.read()  # while the page is asked
+        self._log.read()  # while the page responds
         listing = asked.result()
         listing = None if listing is None else self._told(listing)
         is_live = notebook.heard_page and listing is not None
@@ -100,21 +98,19 @@ class PromptReport:
         )
 
     def _code_folder(self) -> str:
-        """Where code runs after a chdir out of the project's folder; empty where it is there."""
+        """Return the working folder if the user's code has left the project folder, else ""."""
         with contextlib.suppress(OSError):
             if not self._folder.samefile("."):
                 return os.getcwd()
         return ""
 
     def sections(self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings) -> str:
-        """What the model is reported of it, and of what the prompt mentions; empty when there is nothing to tell.
-
-        Looks at the user's objects.
+        """Return the context sections for a prompt, or "" if nothing is new. Reads the user's objects.
 
         Args:
-            around: of the prompt.
-            levels: tool name to level, where the settings name one.
-            current: the agent that takes the prompt.
+            around: State of the notebook for the prompt.
+            levels: Permission levels by tool, as far as the settings set any.
+            current: Settings of the agent that gets the prompt.
         """
         cells = around.listing.cells if around.listing is not None else ()
         mentioned = self._mentions.section(around.prompt, levels, cells) if "@" in around.prompt else ""
@@ -125,7 +121,8 @@ class PromptReport:
             remembered = self._notebook.cells.reads.remembered
             if self._report.shown:
                 remembered.show(self._report.shown)
-            for cell in mentioned_cells(around.prompt, cells, levels) if "@" in around.prompt else ():
+            described = mentioned_cells(around.prompt, cells, levels)[:MENTIONS] if "@" in around.prompt else []
+            for cell in described:
                 if len(cell_text(cell, {})) < _WHOLE:
                     remembered.read(cell)
         return "\n".join(filter(None, told))
@@ -133,20 +130,20 @@ class PromptReport:
     def with_pictures(
         self, prompt: str, levels: Mapping[str, Level], others: RunHooks | None, model: Model
     ) -> RunHooks | None:
-        """Hooks of a run, and before them the pictures that its prompt names, where the model sees them."""
+        """Add the pictures mentioned in the prompt to the run's hooks, if the model accepts images."""
         named = self._mentions.pictures(prompt, levels) if model.sees_images and "@" in prompt else []
         return PromptPictures(self._mentions.workspace, named, others) if named else others
 
     async def fresh(
         self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings, main_thread: MainThread
     ) -> str:
-        """The report of a first prompt, in the midst of a run whose conversation was compacted. On the engine's loop.
+        """Return the context of a first prompt, for a conversation compacted during a run. Engine loop only.
 
         Args:
-            around: of the prompt of the run.
-            levels: as in `sections`.
-            current: as in `sections`.
-            main_thread: where the user's objects are.
+            around: State of the notebook for the run's prompt.
+            levels: As in `sections`.
+            current: As in `sections`.
+            main_thread: Thread that owns the user's objects.
         """
         listing = None if self._notebook is None else await self._notebook.cells.reads.glance()
         listing = None if listing is None else self._told(listing)
@@ -158,28 +155,28 @@ class PromptReport:
         return await main_thread.call(look)
 
     def remember(self) -> None:
-        """A run is over, and the model saw what it did. Looks at the user's objects."""
+        """Take the state after a run, which the model has seen, as the new baseline. Reads the user's objects."""
         if self._notebook is not None and self._notebook.heard_page:
             self._after = self._engine.submit(self._notebook.cells.reads.listing())
         self._report.remember()
 
     def close(self) -> None:
-        """Hear of nothing any more that runs."""
+        """Stop recording executions."""
         self._log.close()
 
     def forget(self) -> None:
-        """A new conversation begins."""
+        """Reset for a new conversation."""
         self._has_planned = False
         self.begin_again()
 
     def begin_again(self) -> None:
-        """The next report tells all, as the first one does."""
+        """Make the next report complete, like that of a first prompt."""
         self._after = None
         self._report = SituationReport(self._log)
         self._report.describing = self._describing
 
     def _told(self, listing: "Listing") -> "Listing":
-        """The cells as the model may be told of them."""
+        """Return the cells in the form that the privacy setting allows."""
         if not self._describing.schema_only:
             return listing
         with without_working_folder():
@@ -189,7 +186,7 @@ class PromptReport:
 
 
 class PromptPictures:
-    """The hooks of one run, with pictures before what the others put there."""
+    """Run hooks that insert pictures before the parts added by other hooks."""
 
     def __init__(self, workspace: Workspace, named: Sequence[Located], others: RunHooks | None) -> None:
         self._workspace = workspace
@@ -197,13 +194,11 @@ class PromptPictures:
         self._others = others
 
     async def begin(self, hook_context: HookContext) -> PreparedPrompt:
-        """See `RunHooks`."""
         prepared = PreparedPrompt() if self._others is None else await self._others.begin(hook_context)
         pictures = await asyncio.to_thread(lambda: tuple(self._parts()))
         return prepared._replace(before=(*pictures, *prepared.before))
 
     async def end(self) -> None:
-        """See `RunHooks`."""
         if self._others is not None:
             await self._others.end()
 

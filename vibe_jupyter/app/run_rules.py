@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.compaction import CompactionTerms, FreshReport
@@ -20,18 +20,39 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.own_middleware import OwnMiddleware
 
 
+class Allowance(NamedTuple):
+    """Turns, US dollars, tokens and seconds that a run may use; of all but turns, 0 stands for no limit."""
+
+    turns: int
+    price: float
+    tokens: int
+    seconds: float
+
+
+def allowed_by(settings: config.Settings, options: Options) -> Allowance:
+    """Return the limits of a run: those of its own line before those of the settings."""
+    unasked = settings.approves_all
+    tokens = settings.max_tokens if options.max_tokens is None else options.max_tokens
+    seconds = settings.max_seconds if options.max_seconds is None else options.max_seconds
+    return Allowance(
+        turns=settings.max_turns if options.max_turns is None else options.max_turns,
+        price=settings.max_price if options.max_price is None else options.max_price,
+        tokens=UNASKED_TOKENS * unasked if tokens is None else tokens,
+        seconds=UNASKED_SECONDS * unasked if seconds is None else seconds,
+    )
+
+
 class RunRules:
-    """Of one conversation: what a middleware remembers, it remembers from run to run. Main thread."""
+    """Middleware and compaction settings of one conversation. Middleware keeps its state between runs. Main thread."""
 
     def __init__(self, setup: KernelSettings) -> None:
         self._setup = setup
         self._own: OwnMiddleware | None = None
         self._warning = ContextWarning()
-        self._prompts = ReadCache[str]()
-        """What asks for a summary."""
+        self._prompts = ReadCache[str]()  # the prompt that requests a summary
 
     def load(self, current: CurrentSettings) -> list[str]:
-        """Read the user's own middleware; gives what is to be reported of it."""
+        """Load the user's middleware. Return the problems to report."""
         own = current.home / MIDDLEWARE
         theirs = any(path.startswith(f"{PROJECT_FOLDER}/{MIDDLEWARE}/") for path in current.files)
         if self._own is None and not theirs and not own.is_dir():
@@ -43,16 +64,15 @@ class RunRules:
         return self._own.load(current)
 
     def middleware(self, settings: config.Settings, options: Options, model: Model) -> Sequence[Middleware]:
-        """What is asked before and after each turn, in this order."""
-        unasked = settings.approves_all
-        tokens, seconds = settings.max_tokens, settings.max_seconds
+        """Return the middleware of a run, in the order in which it is called."""
+        allowed = allowed_by(settings, options)
         threshold = _threshold(settings, model)
         self._warning.threshold = threshold
         return (
-            TurnLimit(settings.max_turns if options.max_turns is None else options.max_turns),
-            PriceLimit(settings.max_price if options.max_price is None else options.max_price),
-            TokenLimit(UNASKED_TOKENS * unasked if tokens is None else tokens),
-            TimeLimit(UNASKED_SECONDS * unasked if seconds is None else seconds),
+            TurnLimit(allowed.turns),
+            PriceLimit(allowed.price),
+            TokenLimit(allowed.tokens),
+            TimeLimit(allowed.seconds),
             LoopGuard(),
             *(self._own.present if self._own is not None else ()),
             *((self._warning,) if settings.context_warnings else ()),
@@ -60,7 +80,7 @@ class RunRules:
         )
 
     def compaction(self, current: CurrentSettings, model: Model, report: FreshReport) -> CompactionTerms:
-        """How a conversation with this model is compacted.
+        """Return how to compact a conversation with this model.
 
         Raises:
             ConfigError: the model that writes summaries cannot be used, or there is no prompt of the name that asks.
@@ -81,7 +101,7 @@ class RunRules:
         )
 
     def _summary_prompt(self, current: CurrentSettings) -> str:
-        """As it is written, with its variables."""
+        """Return the prompt as written, with its variables."""
         kept = self._prompts.standing(current)
         if kept is not None:
             return kept

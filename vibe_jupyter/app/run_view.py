@@ -1,8 +1,8 @@
-"""One run as the user sees it: whether it may begin, where it is shown, how it ended.
+"""Display of a run: checks that it may begin, shows it, and summarizes how it ended.
 
-Its view is opened while the model works: the first request waits for nothing that only its answer needs. What renders a
-run (widgets, Markdown, the colours of code) takes as long to import as the rest of the first prompt. So the events of
-the run are kept until the view takes them, and the main thread serves meanwhile: ■ works from the start.
+The view is opened while the model works, so that the first request doesn't wait for it: importing what renders a run
+(widgets, Markdown, syntax highlighting) takes as long as the rest of the first prompt. Events are buffered until the
+view takes them. The main thread serves meanwhile, so ■ works from the start.
 """
 
 import asyncio
@@ -52,17 +52,15 @@ if TYPE_CHECKING:
     from vibe_jupyter.ui.unprompted import ExtendedPage
 
 
+# Seconds until a run is shown even if its first request hasn't been sent, such as to a slow host.
 OPEN_WITHIN: Final = 1.0
-"""Seconds after which a run is shown though its first request is not on its way yet, such as to a host that is slow."""
+# Seconds that the first tool call waits for a page to draw the view: while code runs, comm messages aren't processed.
 DRAWN_WITHIN: Final = 0.5
-"""Seconds that the first call of a run leaves a page to draw the view: while code runs, the page is not heard."""
 _VIEW: Final = "vibe_jupyter.ui.front_end_choice"
+# An interrupt discards calls queued for the main thread; try again, so that the view shows how the run ended.
 _ATTEMPTS: Final = 2
-"""An interrupt drops what waits for the main thread; the view is shown all the same, with how the run ended."""
-_REFERENCE: Final = "{{"
-"""How the name of a cell begins in an answer."""
-CLOSE_WAIT = 3.0
-"""Seconds given to what ends when the kernel lets go of it."""
+_REFERENCE: Final = "{{"  # prefix of a reference to a cell in an answer
+CLOSE_WAIT = 3.0  # seconds to wait for tasks when the kernel stops them
 _OPEN = "A run is active in this kernel already. Wait for it, or end it with Stop or ■."
 _NOT_OVER = (
     "The previous run has not ended yet. Wait a moment and try again; if that does not help, restart the kernel."
@@ -70,22 +68,22 @@ _NOT_OVER = (
 
 
 class Reply(Value):
-    """How a run ended. `str(reply)` is its text."""
+    """Result of a run. `str(reply)` is its text."""
 
     text: str
-    """The model's last words, Markdown; empty when it said none. Cells are named by the number they had when it
-    was made, since no view keeps that of a string current."""
+    """The model's final answer in Markdown, or "" without one. Names cells by their numbers when the reply was made,
+    because a plain string can't be updated later."""
     reason: FinishReason
     cells_changed: tuple[str, ...] = ()
-    """Ids of the cells the run changed, in the order of the first change."""
+    """Ids of the cells that the run changed, in order of their first change."""
     usage: Usage
     turns: int
     seconds: float
     cost: float | None = None
-    """US dollars; None where the prices of the model are not known."""
+    """US dollars; None if the model's prices are unknown."""
 
     def __repr__(self) -> str:
-        """Short, since the run itself was just shown."""
+        """Return a short form, since the run itself was just displayed."""
         return f"Reply(reason={self.reason!r}, turns={self.turns}, text={len(self.text)} characters)"
 
     def __str__(self) -> str:
@@ -93,30 +91,28 @@ class Reply(Value):
 
 
 class RunSummary:
-    """What a reply needs of the events of a run."""
+    """Collector of the data in a run's events that a `Reply` needs."""
 
     def __init__(self) -> None:
-        self.cells_changed: tuple[str, ...] = ()
-        """As in `Reply`."""
+        self.cells_changed: tuple[str, ...] = ()  # see `Reply`
+        # Variables that calls may have changed without approval and that undo wouldn't restore.
         self.not_undone: list[str] = []
-        """Variables that calls may have changed unasked, and that undo would not restore."""
-        self.model = ""
-        """Name and server of the model that answers; empty before its start."""
+        self.model = ""  # model@server; "" before the run starts
         self._text = ""
         self._finished: RunFinished | None = None
 
     @property
     def reason(self) -> FinishReason | None:
-        """How it ended; None before its end."""
+        """Finish reason, or None until the run has ended."""
         return self._finished.reason if self._finished is not None else None
 
     @property
     def changed_something(self) -> bool:
-        """Whether its tools changed cells or files."""
+        """True if its tools changed cells or files."""
         return self._finished is not None and bool(self._finished.changed)
 
     def take(self, event: Event) -> None:
-        """Look at one event."""
+        """Process one event."""
         match event:
             case RunStarted():
                 self.model = f"{event.model}@{event.provider}"
@@ -130,7 +126,7 @@ class RunSummary:
                 pass
 
     def reply(self, find_cell: "FindCell") -> Reply:
-        """The run, in short. Only after its last event."""
+        """Build the reply. Only valid after the last event."""
         assert self._finished is not None
         end = self._finished
         return Reply(
@@ -153,7 +149,7 @@ def _with_cell_words(text: str, find_cell: "FindCell") -> str:
 
 
 class DeferredFrontEnd:
-    """Shows one run by the front end that fits, from the first event on that cannot wait for it."""
+    """Front end that chooses and imports the actual view at the first event that needs it."""
 
     def __init__(self, host: "ViewHost", keep: RunRetention, page: "ExtendedPage") -> None:
         self._host = host
@@ -162,29 +158,28 @@ class DeferredFrontEnd:
         self._send: Send | None = None
         self._view: FrontEnd | None = None
         self._wanted = asyncio.Event()
+        # Set when a view exists or can't be made; it receives the buffered events afterwards.
         self._is_open = asyncio.Event()
-        """Set when there is a view, or none can be had; what it missed comes after that."""
         self._is_drawn = False
         self._opening: asyncio.Task[None] | None = None
-        self._waiting: deque[Event] = deque()
-        """What the view has not taken yet, in order."""
+        self._waiting: deque[Event] = deque()  # events that the view hasn't taken yet, in order
 
     @property
     def shown(self) -> "ShownView | None":
-        """What a page that was reloaded needs to draw the live view; None where there is none."""
+        """Data for a reloaded page to draw the live view, or None without one."""
         return getattr(self._view, "shown", None)
 
     def open(self, send: "Send") -> None:
-        """Nothing to show yet, unless the view was imported for an earlier run: then it opens now. Main thread."""
+        """Open the view now if an earlier run imported it, otherwise defer that. Main thread only."""
         self._send = send
         if _VIEW in sys.modules:
             self._open_view()
 
     async def on_event(self, event: Event) -> None:
-        """Pass the event on, or keep it until there is a view."""
+        """Pass the event to the view, or buffer it until there is one."""
         opening = self._opening or self._begin_opening()
         if opening.done():
-            opening.result()  # a view that cannot be made ends the run
+            opening.result()  # end the run if the view can't be made
         if opening.done() and self._view is not None:
             await self._view.on_event(event)
             return
@@ -196,13 +191,13 @@ class DeferredFrontEnd:
             opening.result()
 
     async def attended(self) -> bool:
-        """Whether anyone can answer; the view is there when this is known."""
+        """Return whether a user can answer. Opens the view to find out."""
         self._wanted.set()
         await asyncio.wait([self._begin_opening()])
         return self._view is not None and await self._view.attended()
 
     async def let_draw(self) -> None:
-        """Wait until there is a view and, once in a run, for a page to draw it."""
+        """Wait for the view and, once per run, for a page to draw it."""
         if self._is_drawn:
             return
         self._is_drawn = True
@@ -213,17 +208,20 @@ class DeferredFrontEnd:
             await is_drawn(within=DRAWN_WITHIN)
 
     def divide(self, call_id: str) -> None:
-        """A tool call has put outputs into the cell: the run goes on behind them. Main thread."""
+        """Split the view, because a tool call has added outputs to the cell: the run continues below them.
+
+        Main thread only.
+        """
         if (divide := getattr(self._view, "divide", None)) is not None:
             divide(call_id)
 
     def join(self) -> None:
-        """A page was loaded, which has lost the outputs of the run. From any thread."""
+        """Merge the split view, because a newly loaded page lost the outputs of the run. Thread-safe."""
         if (join := getattr(self._view, "join", None)) is not None:
             join()
 
     def close(self, metadata: "Metadata") -> MimeBundle:
-        """Leave the kept form in the output, with this metadata. Main thread."""
+        """Replace the view by its static form with this metadata. Main thread only."""
         self._send = None
         return self._view.close(metadata) if self._view is not None else self._show_kept(metadata)
 
@@ -246,13 +244,13 @@ class DeferredFrontEnd:
             async with asyncio.timeout(OPEN_WITHIN):
                 await self._wanted.wait()
         for _ in range(_ATTEMPTS):
-            with contextlib.suppress(NotebookError):  # interrupted, or the cell is over: closing shows the rest
+            with contextlib.suppress(NotebookError):  # interrupted, or the cell has ended: `close` shows the rest
                 await self._host.call_main(self._open_view)
                 break
 
     def _open_view(self) -> None:
         if self._send is None:
-            return  # closed meanwhile
+            return  # closed in the meantime
         view = self._make_view()
         view.open(self._send)
         self._view = view
@@ -266,7 +264,7 @@ class DeferredFrontEnd:
         return choose_front_end(self._host, self._keep, self._page)
 
     def _show_kept(self, metadata: "Metadata") -> MimeBundle:
-        """What became of a run that ended before it could be shown."""
+        """Show the static form of a run that ended before a view was opened."""
         _import_view()
         from vibe_jupyter.ui.front_end_choice import show_kept
 
@@ -280,7 +278,7 @@ def _import_view() -> None:
 
 
 def _may_wait(event: Event) -> bool:
-    """Whether it comes before the first request and says nothing new."""
+    """Return whether the event precedes the first request and shows nothing new."""
     match event:
         case RunStarted() | TurnStarted() | MessageAdded(message=UserMessage()):
             return True
@@ -289,19 +287,16 @@ def _may_wait(event: Event) -> bool:
 
 
 class BegunRun(NamedTuple):
-    """A run that waits to be shown."""
+    """A run that is ready to be shown."""
 
     run: Run
-    kept_in: str
-    """Where the user finds it if it does not end in time."""
-    key: str = ""
-    """Of its cell's prompt, as `Options.key` makes it; empty where it had none."""
-    undoable: UndoableRun | None = None
-    """As what its changes are kept; None where they are not."""
+    kept_in: str  # tells the user where to find the conversation if the run doesn't end in time
+    key: str = ""  # cache key of the cell's prompt as in `Options.key`; "" without a prompt
+    undoable: UndoableRun | None = None  # identifies the recorded changes; None if they aren't recorded
 
 
 class RunView:
-    """Shows one run at a time, and knows it until it has ended. Main thread."""
+    """Display of one run at a time. Holds the run until it has ended. Main thread only."""
 
     def __init__(
         self,
@@ -311,10 +306,8 @@ class RunView:
         notebook: "NotebookAccess | None",
         presses: Presses,
     ) -> None:
-        self._life: _Life | None = None
-        """The current run, or one left behind; None when each came to its end."""
-        self._front_end: DeferredFrontEnd | None = None
-        """Shows the open run; None between runs."""
+        self._life: _Life | None = None  # the active run, or one left over from an exception
+        self._front_end: DeferredFrontEnd | None = None  # front end of the active run
         self._engine = engine
         self._main_thread = main_thread
         self._host = host
@@ -323,14 +316,14 @@ class RunView:
 
     @property
     def run(self) -> Run | None:
-        """The run that has not come to its end."""
+        """The run that hasn't ended, if any."""
         return self._life.run if self._life is not None and not self._life.is_over else None
 
     def check_free(self) -> None:
-        """A run may begin; what an exception left behind is ended first.
+        """Check that a run may begin. Ends a run left over from an exception first.
 
         Raises:
-            NotebookError: another is open, or does not end, or this is not the main thread.
+            NotebookError: Another run is active or doesn't end, or this isn't the main thread.
         """
         if threading.current_thread() is not threading.main_thread():
             raise NotebookError("A run must start in a cell of the main shell, not in a subshell or another thread.")
@@ -342,41 +335,44 @@ class RunView:
             raise NotebookError(_NOT_OVER)
 
     def end(self) -> bool:
-        """Interrupt the current run, or one left behind, and wait for its end; whether there is none any more."""
+        """Interrupt the active or leftover run, and wait for its end. Returns whether no run is left."""
         life = self._life
         if life is None or life.end():
             self._life = None
         return self._life is None
 
     def abandon(self) -> None:
-        """End the run as `end` does; what does not end is none of this kernel's business any more."""
+        """End the run like `end`, and drop it if it doesn't end in time."""
         self.end()
         self._life = None
 
     @property
     def view(self) -> "ShownView | None":
-        """The run view that is open; None between runs, and where no page shows one."""
+        """The open view, or None between runs and without a page."""
         return self._front_end.shown if self._front_end is not None else None
 
     def page_loaded(self) -> "ShownView | None":
-        """A page was loaded; what it needs to draw the open run again, None between runs. From any thread."""
+        """Merge the split view for a newly loaded page.
+
+        Returns the data to draw it, or None between runs. Thread-safe.
+        """
         if self._front_end is not None:
             self._front_end.join()
         return self.view
 
     async def attended(self) -> bool:
-        """Whether anyone can answer a question of the open run. On the engine's loop."""
+        """Return whether a user can answer a question of the active run. Engine loop only."""
         return self._front_end is not None and await self._front_end.attended()
 
     def show(self, begun: BegunRun, keep: RunRetention) -> RunSummary:
-        """Take a run to its end and leave its transcript in the output.
+        """Show a run until it ends, and leave its transcript in the output.
 
         Args:
-            begun: one that has not begun to be shown.
-            keep: what stays of it.
+            begun: A run that hasn't been shown yet.
+            keep: Transcript settings.
 
         Raises:
-            NotebookError: it did not end in time after an interrupt.
+            NotebookError: The run didn't end in time after an interrupt.
         """
         with self._presses.raising(False):
             with self._begun(begun, keep) as life:
@@ -384,7 +380,7 @@ class RunView:
             return self._ending(life, begun.kept_in)
 
     async def show_beside(self, begun: BegunRun, keep: RunRetention) -> RunSummary:
-        """As `show`, for a cell that awaits it: the loop of this thread goes on meanwhile."""
+        """Async variant of `show` for a cell that awaits it. This thread's event loop stays free."""
         with self._presses.raising(False):
             with self._begun(begun, keep) as life:
                 await self._main_thread.serve_beside(life.over, interrupt=lambda: begun.run.send(Interrupt()))
@@ -394,7 +390,7 @@ class RunView:
     def _begun(self, begun: BegunRun, keep: RunRetention) -> "Generator[_Life]":
         with self._living(begun, DeferredFrontEnd(self._host, keep, self)) as life:
             if self._presses.count:
-                begun.run.send(Interrupt())  # it begins and ends, so that there is a transcript
+                begun.run.send(Interrupt())  # the run still begins, and ends at once, so that there is a transcript
             life.begin(self._engine)
             yield life
 
@@ -404,14 +400,14 @@ class RunView:
                 "The run did not end in time after the interrupt and was left behind; %vibe stop ends it. "
                 f"If the kernel acts oddly, restart it; {kept_in}"
             )
-        life.over.result()  # an error that is no `VibeError` is ours, and keeps its traceback
+        life.over.result()  # raises any error other than `VibeError`: it is a bug of ours, so show its traceback
         if self._notebook is not None:
             life.ending.cells_changed = tuple(self._notebook.cells.changed)
         return life.ending
 
     @contextmanager
     def _living(self, begun: BegunRun, front_end: DeferredFrontEnd) -> "Generator[_Life]":
-        """However this is left, the run is interrupted, its end is awaited, and its transcript is in the output."""
+        """Track the run. On any exit the run is interrupted, awaited, and its transcript written to the output."""
         life = _Life(begun.run, front_end, self._look_for_names)
         try:
             self._life = life
@@ -427,7 +423,7 @@ class RunView:
         finally:
             if life.is_over:
                 self._life = None
-            # For programs that run notebooks: they want to know without reading prose.
+            # Metadata lets programs that execute notebooks read the outcome without parsing prose.
             ending, kept = life.ending, begun.undoable
             undoable = kept if ending.changed_something else None
             named = (kept.conversation, kept.number) if kept is not None else ("", None)
@@ -451,37 +447,37 @@ class RunView:
             self._engine.submit(self._notebook.ends.deliver_last())
 
     async def answers(self) -> bool:
-        """Whether a page with our extension shows this notebook. On the engine's loop."""
+        """Return whether a page with our extension shows this notebook. Engine loop only."""
         panel = await self._notebook.page() if self._notebook is not None else None
         return panel is not None and panel.is_seen
 
     async def is_unseen(self) -> bool:
-        """Whether a program runs this notebook, and nobody sees it. On the engine's loop."""
+        """Return whether a program executes this notebook without displaying it. Engine loop only."""
         panel = await self._notebook.page() if self._notebook is not None else None
         return panel is not None and not panel.is_seen
 
     def find_cell(self, reference: str) -> Cell | None:
-        """The cell that an answer names by its id; None where none is known by it."""
+        """Return the cell with the id that an answer refers to, or None if it is unknown."""
         return self._notebook.cells.reads.named(reference) if self._notebook is not None else None
 
     async def _look_for_names(self, event: Event) -> None:
-        """An answer, or the end of a run, names cells by their ids: their numbers are those of now."""
+        """Refresh the cell numbers before an event that refers to cells by id is displayed."""
         if self._notebook is not None and _names_cells(event):
             await self._notebook.cells.reads.look_for_names()
 
     async def draw(self, view: "ShownView") -> None:
-        """Have that page draw a view. On the engine's loop."""
+        """Make the page draw a view. Engine loop only."""
         if self._notebook is not None:
             await self._notebook.draw(view)
 
 
 class _Life:
-    """One run on the engine, from before it begins."""
+    """A run on the engine, from before its start."""
 
     def __init__(self, run: Run, front_end: DeferredFrontEnd, before_event: Callable[[Event], Awaitable[None]]) -> None:
         self.run = run
+        # Done when the run's task has ended; holds its exception, if any.
         self.over: concurrent.futures.Future[None] = concurrent.futures.Future()
-        """Done when nothing of the run goes on; has the error of one that broke."""
         self.ending = RunSummary()
         self._front_end = front_end
         self._before_event = before_event
@@ -490,17 +486,17 @@ class _Life:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it goes on."""
+        """True if no task of the run is active."""
         return self.over.done() or not self._begins
 
     def begin(self, engine: Engine) -> None:
-        """Start it on the engine."""
+        """Start the run on the engine."""
         self._begins = True
         self._task = engine.submit(self._show())
 
     def end(self) -> bool:
-        """Interrupt it, wait, and then cancel it; whether it is over."""
-        self.run.send(Interrupt())  # also one that has not begun: it ends when it does
+        """Interrupt the run, then cancel it after `CLOSE_WAIT`. Returns whether it has ended."""
+        self.run.send(Interrupt())  # also effective before the run begins: it then ends as soon as it begins
         for last_resort in (False, True):
             if last_resort and self._task is not None:
                 self._task.cancel()
@@ -533,10 +529,10 @@ def _names_cells(event: Event) -> bool:
 
 
 def working_folder() -> Path:
-    """The folder that the agent may read in.
+    """Return the working folder, which the agent may read.
 
     Raises:
-        NotebookError: it was removed while the kernel runs in it.
+        NotebookError: The folder has been deleted or can't be entered.
     """
     try:
         return Path.cwd()

@@ -1,4 +1,4 @@
-"""The saved conversations as this kernel sees them: where they are, which is meant, which belong to its notebook."""
+"""Saved conversations: storage, look-up by text, and the conversations of this kernel's notebook."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SavedSessions:
-    """One for a kernel. Main thread only."""
+    """Saved conversations as seen by one kernel. Main thread only."""
 
     def __init__(self, setup: KernelSettings, notebook: "NotebookAccess | None") -> None:
         self._setup = setup
@@ -29,11 +29,11 @@ class SavedSessions:
 
     @property
     def store(self) -> "SessionStore":
-        """The folder that the settings name now."""
+        """Store in the folder set in the current settings."""
         return session_store(self._setup.settings(), self._setup.environ)
 
     def ids(self) -> list[str]:
-        """Of all, as short as they can be told apart."""
+        """Return the ids of all conversations, shortened to unique prefixes."""
         from vibe_jupyter.session.store import unique_ids
 
         sessions = self.store.sessions()
@@ -41,14 +41,14 @@ class SavedSessions:
         return [short[one.id] for one in sessions]
 
     def find(self, text: str, *, but: str = "") -> "SavedSession":
-        """The one with this part of its id or title; without text the latest of this notebook or folder.
+        """Find a conversation by part of its id or title, or else the latest of this notebook or folder.
 
         Args:
-            text: what the user typed; may be empty.
-            but: id of one that is not meant by an empty text.
+            text: The user's input; may be empty.
+            but: Id of a conversation to skip if `text` is empty.
 
         Raises:
-            ConfigError: no conversation fits, or more than one.
+            ConfigError: No conversation matches, or several do.
         """
         sessions = self.store.sessions()
         if text:
@@ -63,16 +63,16 @@ class SavedSessions:
     def latest(
         self, sessions: "Sequence[SavedSession]", *, but: str = "", of_folder: bool = True
     ) -> "SavedSession | None":
-        """The one that the notebook names, or else the latest that was held in it, or else in this folder.
+        """Return the conversation named in the notebook, else the latest of the notebook, else of the folder.
 
-        One that Mistral Vibe keeps is meant only where it is named.
+        Skips conversations of Mistral Vibe, which must be named explicitly.
         """
         others = [one for one in sessions if one.id != but and not one.is_foreign]
         named = self._notebook.saved_conversation() if self._notebook is not None else ""
         place = self.place()
         for fits in (
             [one for one in others if named and one.id == named],
-            [one for one in others if place.notebook and one.notebook == place.notebook],
+            [one for one in others if place.notebook and one.notebook == decodable_name(place.notebook)],
             [one for one in others if of_folder and place.folder and one.folder == decodable_name(place.folder)],
         ):
             if fits:
@@ -80,10 +80,10 @@ class SavedSessions:
         return None
 
     def fork(self, found: "SavedSession") -> tuple[Journal, JournalContents]:
-        """A copy that is held here.
+        """Copy a conversation to this kernel.
 
         Raises:
-            JournalError: it cannot be read or written.
+            JournalError: The journal can't be read or written.
         """
         prefix = self._setup.settings().session_logging.session_prefix
         if found.is_foreign:
@@ -91,7 +91,7 @@ class SavedSessions:
         return self.store.fork(found, prefix, self.place())
 
     def place(self) -> Place:
-        """Where a conversation would be held now."""
+        """Return the place, that is folder and notebook, of a conversation started now."""
         path = self._notebook.path() if self._notebook is not None else None
         with contextlib.suppress(OSError):
             return Place(str(Path.cwd()), "" if path is None else str(path))
@@ -101,10 +101,10 @@ class SavedSessions:
 def new_conversation(
     settings: config.Settings, environ: Mapping[str, str], session_id: str, place: Place = NO_PLACE
 ) -> Conversation:
-    """One that is kept in a journal of its own, or in memory alone where the user wants that.
+    """Create a conversation with a journal on disk, or in memory only if the settings disable logging.
 
     Raises:
-        JournalError: it cannot be kept.
+        JournalError: The journal can't be created.
     """
     logging = settings.session_logging
     schema_only = settings.privacy.schema_only
@@ -119,28 +119,28 @@ def new_conversation(
 
 
 def session_store(settings: config.Settings, environ: Mapping[str, str]) -> "SessionStore":
-    """Where conversations are saved."""
-    with without_working_folder():  # it comes with the first look at them
+    """Return the store of saved conversations."""
+    with without_working_folder():  # imported when conversations are first looked up
         from vibe_jupyter.session.store import SessionStore
 
     return SessionStore(save_folder(settings.session_logging, environ))
 
 
 def gateway_store(settings: config.Settings, environ: Mapping[str, str]) -> "SessionStore":
-    """Where the gateway's runs are saved: apart, since they are nobody's conversation to continue."""
+    """Return the store of the gateway's runs, which is separate because they are not conversations to continue."""
     from vibe_jupyter.session.store import SessionStore
 
     return SessionStore(save_folder(settings.session_logging, environ) / "gateway")
 
 
 def save_folder(logging: SessionLogging, environ: Mapping[str, str]) -> Path:
-    """The folder of `save_dir`; a relative one counts from the user's own folder."""
+    """Return the folder in `save_dir`. Relative paths are resolved against the user's vibe folder."""
     home = config.vibe_home(environ)
     return home / Path(logging.save_dir).expanduser() if logging.save_dir else home / "logs" / "session"
 
 
 def local_time(time: str) -> str:
-    """A time of the journal, as the user's clock says it."""
+    """Convert a journal timestamp to the user's local time."""
     try:
         return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:

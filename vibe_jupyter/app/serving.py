@@ -1,4 +1,4 @@
-"""The notebook served to external clients: begun, shown, ended, by `%vibe mcp serve`."""
+"""`%vibe mcp serve`: serve the notebook's tools to external MCP clients."""
 
 import atexit
 import json
@@ -23,8 +23,8 @@ _NO_CARDS: Final = (
 )
 _STOPPED: Final = "External clients can no longer use this notebook's tools."
 _NONE: Final = "This notebook is not served."
+# Variables that determine Jupyter's runtime folder; most clients don't pass them to the MCP servers they start.
 _RUNTIME_DIR_FROM: Final = ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_PLATFORM_DIRS", "XDG_DATA_HOME")
-"""Variables that say where Jupyter's runtime folder is; most clients do not hand them on to the servers they start."""
 _HOW: Final = """\
 MCP clients on this machine can now use this notebook's tools, until `%vibe mcp serve stop`, Stop below, or the end of
 the kernel. What changes or runs something asks here first. In the client's list of MCP servers, such as .mcp.json:
@@ -35,21 +35,20 @@ or by address. Anyone who has the token can make calls; it is in this output now
 
 
 class NotebookServing:
-    """Serves at most once at a time. Main thread, but for `page_loaded`."""
+    """Serving of one notebook, one session at a time. Main thread only, except for `page_loaded`."""
 
     def __init__(self, kernel: ServingParts | None) -> None:
-        self._kernel = kernel
-        """None where there is no kernel with a page."""
+        self._kernel = kernel  # None without a kernel that has a page
         self._session: ServingSession | None = None
         self._process = os.getpid()
 
     def command(self, words: list[str]) -> str:
-        """`%vibe mcp serve …`: what to print.
+        """Run `%vibe mcp serve …`. Returns the message to print.
 
         Raises:
-            ConfigError: no such form, or a wrong setting.
-            NotebookError: it cannot be served here.
-            JournalError: the calls cannot be recorded.
+            ConfigError: Unknown arguments, or an invalid setting.
+            NotebookError: The notebook can't be served.
+            JournalError: The calls can't be recorded.
         """
         match words:
             case []:
@@ -62,7 +61,7 @@ class NotebookServing:
                 raise ConfigError(f"There is no %vibe mcp serve {' '.join(words)}. {_USAGE}")
 
     def stop(self) -> str:
-        """End it, if it is served."""
+        """Stop serving. Returns the message to print."""
         session, self._session = self._session, None
         atexit.unregister(self._at_exit)
         if session is None or session.is_over:
@@ -71,7 +70,7 @@ class NotebookServing:
         return _STOPPED
 
     def page_loaded(self) -> None:
-        """A page was reloaded: it needs the view again. Any thread."""
+        """Show the view again after a page was reloaded. Thread-safe."""
         session = self._session
         if session is not None and not session.is_over:
             session.view.show_again()
@@ -81,7 +80,7 @@ class NotebookServing:
         if session is None or session.is_over:
             session = self._begin_session()
         else:
-            session.move_here()  # a cell that is run again has lost its view, and with it the cards
+            session.move_here()  # running the cell again cleared its view, and approval cards with it
         words = [] if session.view.can_ask else [_NO_CARDS, ""]
         words += [_HOW, _servers_json({"command": _program_path(), "args": ["mcp"], **_environment()})]
         if with_url:
@@ -115,7 +114,7 @@ def _servers_json(server: dict[str, object]) -> str:
 
 
 def _environment() -> dict[str, object]:
-    """Where the program finds this notebook, if the client's own environment would not lead it there."""
+    """Return Jupyter's runtime folder as a client setting unless it is the default, which clients find anyway."""
     if not any(os.environ.get(name) for name in _RUNTIME_DIR_FROM):
         return {}
     with without_working_folder():
@@ -125,6 +124,6 @@ def _environment() -> dict[str, object]:
 
 
 def _program_path() -> str:
-    """Ours beside this Python, since an external client may have another PATH."""
+    """Return the program beside this Python interpreter, because the client's PATH may not contain it."""
     program = Path(sys.executable).with_name("vibe-jupyter")
     return str(program) if program.exists() else "vibe-jupyter"

@@ -1,4 +1,4 @@
-"""One time that a notebook is served to external clients: its begin, its end, and its view in the output."""
+"""A session of serving a notebook to external clients, and its view in the cell output."""
 
 import asyncio
 import concurrent.futures
@@ -57,22 +57,19 @@ from vibe_jupyter.version import __version__
 
 BorrowTurn = Callable[[], AbstractAsyncContextManager[None]]
 START_WAIT: Final = 10.0
-END_WAIT: Final = 5.0
-"""Seconds that beginning and ending may take."""
-_TOKEN: Final = "token of this server"
-"""Stands in the place of a variable's name."""
+END_WAIT: Final = 5.0  # seconds allowed to end a session, as START_WAIT is to start one
+_TOKEN: Final = "token of this server"  # used as the name of a redacted secret instead of a variable's name
 
 SERVING: Final = "Serving"
-_LOOK: Final = 0.05
-"""Seconds between two looks."""
+_LOOK: Final = 0.05  # seconds between polls
 
 
 class ServingSession:
-    """Main thread, but where said.
+    """A session of serving one notebook. Main thread only, except where noted.
 
     Raises:
-        NotebookError: it cannot be served.
-        JournalError: the calls cannot be recorded.
+        NotebookError: The notebook can't be served.
+        JournalError: The calls can't be recorded.
     """
 
     def __init__(self, kernel: ServingParts, settings: config.Settings) -> None:
@@ -80,8 +77,7 @@ class ServingSession:
         self._turns = MainThreadTurns(getattr(kernel.shell, "kernel"), kernel.main_thread)  # noqa: B009 (only a kernel's shell has it)
         self._approve_all = settings.approves_all
         self._access = kernel.notebook.access()
-        self._read: dict[str, ReadVersions] = {}
-        """What each agent has read."""
+        self._read: dict[str, ReadVersions] = {}  # cell versions that each client has read
         tools = exposed_tools(kernel, self._access, self._turns.turn, copies=self._copies(settings))
         self._conversation = new_conversation(settings, kernel.setup.environ, secrets.token_hex(ID_BYTES))
         kernel.notebook.sign(self._access, self._conversation.id, None)
@@ -89,7 +85,8 @@ class ServingSession:
         self.http = HttpServer()
         gate = ExternalGate(
             FilteredToolset(tools, settings.offers_tool),
-            # As they are set now, whatever later prompts read; what is granted counts for both.
+            # A copy fixes the settings as of now, regardless of later prompts. Permissions granted by the user are
+            # shared.
             replace(
                 kernel.permissions,
                 levels=settings.levels(),
@@ -111,14 +108,14 @@ class ServingSession:
 
     @property
     def is_over(self) -> bool:
-        """Whether it ended, by its Stop or otherwise. Any thread."""
+        """True once the session has ended, by its Stop button or otherwise. Thread-safe."""
         return self._run.run.interrupted or (self._future is not None and self._future.done())
 
     def begin(self) -> None:
-        """Show the view in the cell that runs, and take calls from now on.
+        """Show the view in the running cell, and accept calls from now on.
 
         Raises:
-            NotebookError: it does not start.
+            NotebookError: The server doesn't start.
         """
         engine = self._kernel.engine
         self._access.begin()
@@ -133,14 +130,14 @@ class ServingSession:
         self._future = engine.submit(self._run_session())
 
     def move_here(self) -> None:
-        """Show the view in the cell that runs now."""
+        """Move the view to the running cell."""
         self._turns.offer_here()
         self._access.resume()
         self.view.move_here(cell=self._access.prompt_cell)
         self._access.end()
 
     def end(self) -> None:
-        """End it, and leave what it did in the output of its cell."""
+        """End the session, and leave its transcript in the output of its cell."""
         self._ended_here = True
         self._take_down()
         self._run.run.send(Interrupt())
@@ -153,19 +150,19 @@ class ServingSession:
         self._kernel.engine.submit(self._kernel.notebook.ends.deliver_last())
 
     def at_exit(self) -> None:
-        """The kernel ends: nobody is to look for it any more."""
+        """Unregister the notebook as the kernel exits."""
         self._take_down()
-        with suppress(Exception):  # whatever is left of the kernel
+        with suppress(Exception):  # parts of the kernel may already be gone
             self.view.close()
 
     async def _run_session(self) -> None:
-        """On the engine's loop."""
+        """Show the run's events until it ends. Engine loop only."""
         async with aclosing(aiter(self._run.run)) as events:
             async for event in events:
                 await self.view.on_event(event)
         if self._ended_here:
             return
-        # By its own Stop, or by a journal that cannot be written: what was shown gives way when no cell runs.
+        # Ended by its Stop button or by a journal error: close the view as soon as no cell is running.
         self._take_down()
         with suppress(VibeError):
             async with self._turns.turn(patient=True):
@@ -188,12 +185,12 @@ class ServingSession:
         return kernel_copies(kernel.main_thread, kernel.shell, kernel.host, kernel.permissions.workspace.root)
 
     def _enter_call(self, agent: str) -> None:
-        """On the engine's loop, before a call of this agent and after those of others."""
+        """Switch to this client's record of read cells. Called on the engine's loop before each of its calls."""
         self._access.reads.remembered = self._read.setdefault(agent, ReadVersions())
 
     @contextmanager
     def _around_session(self) -> Generator[None]:
-        """Each turn, on the main thread."""
+        """Prepare access to the cells for a turn on the main thread."""
         self._access.resume()
         try:
             yield
@@ -221,7 +218,10 @@ def _registry_note(kernel: ServingParts, http: HttpServer) -> NotebookNote:
 
 
 class ServingView:
-    """Main thread, but where said. There is no other front end to fall back on: a text prompt needs a running cell."""
+    """View of a serving session. Main thread only, except where noted.
+
+    Without widgets there is no fallback to text prompts, because they would need a running cell.
+    """
 
     def __init__(self, engine: Engine, notebook: NotebookAccess, keep: RunRetention, *, handled: Handled) -> None:
         self._engine = engine
@@ -236,25 +236,25 @@ class ServingView:
 
     @property
     def can_ask(self) -> bool:
-        """Whether this kernel can show widgets at all."""
+        """True if this kernel can show widgets."""
         return self._live is not None
 
     def open(self, send: Send, *, cell: str | None) -> None:
-        """Show it in the cell that runs.
+        """Show the view in the running cell.
 
         Args:
-            send: takes what the user decides.
-            cell: id of that cell; None where the front end sends none.
+            send: Receives the user's decisions.
+            cell: Id of the cell, or None if the front end sends none.
         """
         self._cell, self._number = cell, self._notebook.number
         self._front_end.open(send)
         self._opened = time.monotonic()
 
     def move_here(self, *, cell: str | None) -> None:
-        """Show it in the cell that runs now: where it stood it may be cleared. Main thread.
+        """Move the view to the running cell, because its old place may have been cleared. Main thread only.
 
         Args:
-            cell: id of that cell.
+            cell: Id of the running cell.
         """
         if self._live is not None:
             self._cell, self._number = cell, self._notebook.number
@@ -262,11 +262,11 @@ class ServingView:
             self._opened = time.monotonic()
 
     async def on_event(self, event: Event) -> None:
-        """On the engine's loop."""
+        """Show an event. Engine loop only."""
         await self._front_end.on_event(event)
 
     async def is_seen(self) -> bool:
-        """Whether a page draws it, so that somebody can be asked. On the engine's loop."""
+        """Return whether a page draws the view, so that a user can be asked. Engine loop only."""
         while self._live is not None:
             if self._live.alive or time.monotonic() >= self._opened + ALIVE_GRACE:
                 return self._live.alive
@@ -274,13 +274,13 @@ class ServingView:
         return False
 
     def show_again(self) -> None:
-        """A page was reloaded. Any thread."""
+        """Show the view again after a page was reloaded. Thread-safe."""
         shown = self._live.shown if self._live is not None else None
         if shown is not None and self._cell is not None:
             self._engine.submit(self._notebook.show(shown, cell=self._cell))
 
     def close(self) -> None:
-        """Leave the kept form in its place; once is enough."""
+        """Replace the view by its static form. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -293,10 +293,10 @@ class ServingView:
 def exposed_tools(
     kernel: ServingParts, access: CellAccess, turn: BorrowTurn, *, copies: CodeExploration | None
 ) -> StaticToolset:
-    """The tools of a served notebook; each works in a turn of the main thread.
+    """Return the tools of a served notebook, each of which runs in a turn on the main thread.
 
-    Nothing runs unasked for an external client. What is allowed runs in one of the copies first, as for the agent: both
-    read the same description of `run_code`.
+    Calls of external clients that change or run something need approval, unless the user has allowed them. As for the
+    agent, allowed code runs in a forked copy first, because both read the same description of `run_code`.
     """
     reads, namespace = access.reads, kernel.host.namespace
     run_code = RunCodeTool(
@@ -322,12 +322,12 @@ def exposed_tools(
 
 
 def _always_sees_images() -> bool:
-    """An external client is sent images, whether it can show them or not."""
+    """Return True: external clients are sent images whether or not they can show them."""
     return True
 
 
 class MainThreadTool:
-    """A tool whose work is done in a turn; what it says of a call needs none."""
+    """A tool that runs in a turn on the main thread. Describing a call needs no turn."""
 
     def __init__(self, tool: Tool[Any], turn: BorrowTurn) -> None:
         self._tool = tool
@@ -371,7 +371,7 @@ class MainThreadTool:
 
 
 class PrecheckedMainThreadTool(MainThreadTool):
-    """The same for a tool that checks a call in advance."""
+    """A tool that also prechecks its calls in a turn on the main thread."""
 
     async def precheck(self, args: Any) -> None:
         assert isinstance(self._tool, PrecheckedTool)
@@ -383,5 +383,5 @@ class PrecheckedMainThreadTool(MainThreadTool):
 
 
 def run_in_turns(tool: Tool[Any], turn: BorrowTurn) -> Tool[Any]:
-    """The tool, working in turns."""
+    """Wrap a tool so that it runs in turns on the main thread."""
     return PrecheckedMainThreadTool(tool, turn) if isinstance(tool, PrecheckedTool) else MainThreadTool(tool, turn)

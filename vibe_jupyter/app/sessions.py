@@ -1,7 +1,7 @@
-"""The conversation of this kernel: the one that is open, and how a saved one takes its place.
+"""The open conversation of a kernel, and switching to a saved one.
 
-A conversation is continued only when the user says so. What an empty kernel no longer has is said then, and reported to
-the model with the next prompt; nothing is run again by itself.
+A conversation is continued only on the user's request. Variables that the kernel no longer has are reported to the user
+at once and to the model with the next prompt. Nothing is executed again automatically.
 """
 
 import concurrent.futures
@@ -36,83 +36,71 @@ if TYPE_CHECKING:
     from vibe_jupyter.llm.client import SentRequest
     from vibe_jupyter.session.store import SavedSession
 
-NOTE_WAIT: Final = 5.0
-"""Seconds that a note may take to be written."""
+NOTE_WAIT: Final = 5.0  # seconds allowed for writing a note
+# The same at the end of a run, so that a slow disk doesn't delay it; the note is still written.
 END_NOTE_WAIT: Final = 0.5
-"""The same at the end of a run, which a slow disk does not hold up; it is written all the same."""
-LISTING_WAIT: Final = 2.0
-"""Seconds in which a page tells its cells when nothing runs."""
+LISTING_WAIT: Final = 2.0  # seconds for the page to send its cells while nothing runs
 _COPY: Final = " (copy)"
 _RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
 
 
 class SessionParts(NamedTuple):
-    """What conversations need of the kernel's app."""
+    """Dependencies of `KernelSessions`."""
 
     shell: InteractiveShell
     engine: Engine
     setup: KernelSettings
     notebook: "NotebookAccess | None"
-    variables: Callable[[], Mapping[str, object]]
-    """The user's."""
-    is_busy: Callable[[], bool]
-    """Whether a run is open, or code of ours has the main thread."""
-    cells: BackgroundCells
-    """What runs left to run behind them."""
+    variables: Callable[[], Mapping[str, object]]  # the user's variables
+    is_busy: Callable[[], bool]  # returns whether a run is active or code of ours occupies the main thread
+    cells: BackgroundCells  # cells that runs left in the background
+    # Ends a leftover run and discards the conversation's state: session permissions, tool state, reported context.
     forget: Callable[[], None]
-    """Ends the run that was left behind, and drops what belongs to the conversation so far: permissions for the
-    session, the state of tools, what the model was shown."""
 
 
 class KernelSessions:
-    """One for a kernel. Main thread only."""
+    """The conversations of one kernel. Main thread only."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self.shell = parts.shell
         self.saved = SavedSessions(parts.setup, parts.notebook)
-        self.conversation: Conversation | None = None
-        """None before its first prompt."""
-        self.background = BackgroundCommands()
-        """Commands that the conversation's calls left running."""
+        self.conversation: Conversation | None = None  # None before the first prompt
+        self.background = BackgroundCommands()  # commands that the conversation's tool calls left running
         self.cells = parts.cells
         self.cells.on_change = self.end_run
         self._client: LLMClient | None = None
-        self._session_id = secrets.token_hex(ID_BYTES)
-        """Of the conversation that is open, or that comes."""
+        self._session_id = secrets.token_hex(ID_BYTES)  # id of the open conversation, or of the next one
         self._offered = False
-        self._move: Move | None = None
-        """How the conversation came here; reported with the next prompt."""
+        self._move: Move | None = None  # how the conversation moved to this process; reported with the next prompt
+        # Variables known to the model that the kernel no longer has; reported with the next prompt.
         self._lost: Sequence[str] = ()
-        """Variables that the model knows of and the kernel no longer has; reported with the next prompt."""
+        # Background commands and cells at the time the conversation was closed; reported with the next prompt.
         self._ended: Sequence[str] = ()
-        """Commands and cells that ran in the background when the conversation was closed; reported likewise."""
-        self._noted: JournalNote | None = None
-        """What the last note said of variables, commands and cells."""
-        self._named_in_notebook = ""
-        """Id of the conversation that the notebook's metadata was last given."""
+        self._noted: JournalNote | None = None  # variables, commands and cells as last noted in the journal
+        self._named_in_notebook = ""  # conversation id as last written to the notebook's metadata
 
     @property
     def sent(self) -> "SentRequest | None":
-        """The latest request to a model server in this conversation; None before there is one."""
+        """The latest model request of this conversation, if any."""
         return None if self._client is None else self._client.sent
 
     @property
     def folder(self) -> Path | None:
-        """Where the conversation that is open keeps its files."""
+        """Folder of the open conversation's files."""
         return self.conversation.folder if self.conversation is not None else None
 
     def open_client(self) -> LLMClient:
-        """The connections of this conversation."""
+        """Return the HTTP client of this conversation, created on first use."""
         if self._client is None:
             self._client = LLMClient(user_agent=f"vibe-jupyter/{__version__}", affinity=self._session_id)
         return self._client
 
     def open_conversation(self, settings: config.Settings) -> Conversation:
-        """The one that is open, or a new one.
+        """Return the open conversation, or create one.
 
         Raises:
-            JournalError: it cannot be kept.
+            JournalError: The journal can't be created.
         """
         if self.conversation is None:
             place = self.saved.place()
@@ -120,10 +108,12 @@ class KernelSessions:
         return self.conversation
 
     def offer(self, *, attended: bool) -> str:
-        """What to say of an earlier conversation of this notebook before the first prompt; empty for nothing.
+        """Return a hint that an earlier conversation of this notebook can be continued, or "".
+
+        Shown before the first prompt.
 
         Args:
-            attended: whether anyone could continue it.
+            attended: Whether a user could continue it.
         """
         if self._offered or self.conversation is not None or not attended or self._parts.notebook is None:
             return ""
@@ -135,11 +125,10 @@ class KernelSessions:
         return ""
 
     def report(self, *, schema_only: bool) -> str:
-        """What the model is shown with the next prompt: what is gone where the conversation was continued, and how the
-        commands stand that go on in the background; empty for nothing.
+        """Return context for the next prompt, or "": losses since the conversation moved here, and background jobs.
 
         Args:
-            schema_only: whether no value of the user's data may be sent.
+            schema_only: Whether to omit all values of the user's data.
         """
         (lost, ended, move), self._lost, self._ended, self._move = (self._lost, self._ended, self._move), (), (), None
         said = [move.report(lost)] if move is not None else []
@@ -149,7 +138,7 @@ class KernelSessions:
         return resumed + commands + (self.cells.report(schema_only=schema_only) if self.cells.jobs else "")
 
     def begin_run(self) -> None:
-        """A run of the open conversation begins: have the notebook name it."""
+        """Write the open conversation's id to the notebook at the start of a run."""
         notebook, conversation = self._parts.notebook, self.conversation
         if notebook is None or conversation is None or conversation.folder is None:
             return
@@ -158,7 +147,7 @@ class KernelSessions:
             self._parts.engine.submit(notebook.remember_conversation(conversation.id))
 
     def end_run(self) -> None:
-        """A run is over, or what it left in the background: write down which variables there are, and what runs."""
+        """Note the present variables and background jobs in the journal, after a run or a background job has ended."""
         if self.cells.open_job is not None:
             self.cells.end_run()
         if self.conversation is None:
@@ -174,12 +163,12 @@ class KernelSessions:
             concurrent.futures.wait([writing], timeout=END_NOTE_WAIT)
 
     def resume(self, text: str = "") -> str:
-        """Continue a saved conversation: the latest of this notebook or folder, or the one that is named.
+        """Continue a saved conversation: the named one, or else the latest of this notebook or folder.
 
         Raises:
-            NotebookError: a run is open.
-            ConfigError: no conversation fits, or more than one.
-            JournalError: it cannot be read or written.
+            NotebookError: A run is active.
+            ConfigError: No conversation matches, or several do.
+            JournalError: The journal can't be read or written.
         """
         self._check_free()
         found = self.saved.find(text, but=self._present_id())
@@ -200,10 +189,12 @@ class KernelSessions:
         return self._continue(journal, contents, cells, f"{said} {_described(found)}.", title)
 
     def fork(self, text: str = "") -> str:
-        """Go on in a copy of the open conversation, or of the one that is named; the other stays as it is.
+        """Continue in a copy of the open or the named conversation; the original is unchanged.
 
         Raises:
-            As `resume`.
+            NotebookError: A run is active.
+            ConfigError: No conversation matches, or several do.
+            JournalError: The journal can't be read or written.
         """
         self._check_free()
         found = self.saved.find(text) if text else self.present()
@@ -215,11 +206,11 @@ class KernelSessions:
         return self._continue(journal, contents, cells, said, _title_of_copy(found))
 
     def rename(self, title: str) -> str:
-        """Give the open conversation a title.
+        """Set the title of the open conversation.
 
         Raises:
-            ConfigError: none is open.
-            JournalError: it cannot be written.
+            ConfigError: No conversation is open.
+            JournalError: The journal can't be written.
         """
         if self.conversation is None:
             raise ConfigError("No conversation is open yet. %vibe resume continues a saved one.")
@@ -228,21 +219,21 @@ class KernelSessions:
         return f"This conversation is called {title!r} from now on."
 
     def delete(self, found: "SavedSession") -> None:
-        """Remove a saved conversation with all its files.
+        """Delete a saved conversation with all its files.
 
         Raises:
-            ConfigError: it is the open one.
-            JournalError: it cannot be removed, or another kernel has it open.
+            ConfigError: It is the open conversation.
+            JournalError: It can't be deleted, or another kernel has it open.
         """
         if found.id == self._present_id():
             raise ConfigError("That is the open conversation. %vibe reset closes it; then it can be deleted.")
         self.saved.store.delete(found)
 
     def present(self) -> "SavedSession":
-        """The open conversation as it is saved.
+        """Return the open conversation as saved.
 
         Raises:
-            ConfigError: there is none, or it is not saved.
+            ConfigError: No conversation is open, or it isn't saved.
         """
         if self.conversation is None:
             raise ConfigError("No conversation is open yet. Name one by its id; %vibe sessions lists them.")
@@ -252,7 +243,7 @@ class KernelSessions:
         raise ConfigError("The open conversation is not kept on disk ([session_logging] enabled = false).")
 
     def forget(self) -> None:
-        """Close the conversation; the next prompt begins a new one."""
+        """Close the conversation. The next prompt begins a new one."""
         self._session_id, self._noted = secrets.token_hex(ID_BYTES), None
         self._lost, self._ended, self._move = (), (), None
         self.cells.forget()
@@ -267,7 +258,7 @@ class KernelSessions:
             self._client = None
 
     def notebook_cells(self) -> Sequence[Cell]:
-        """The notebook's, as far as they are there at once."""
+        """Return the notebook's cells if the page responds in time, else ()."""
         notebook = self._parts.notebook
         if notebook is None:
             return ()
@@ -287,7 +278,7 @@ class KernelSessions:
     def _continue(
         self, journal: Journal, contents: JournalContents, cells: Sequence[Cell], said: str, title: str | None
     ) -> str:
-        """Take a saved conversation in the place of the open one, with a title of its own for a copy; what to print."""
+        """Replace the open conversation by a saved one, with a new title for a copy. Returns the message to print."""
         self._parts.forget()
         self.conversation = conversation = Conversation.resumed(journal, contents)
         self._session_id, self._offered = conversation.id, True
@@ -316,7 +307,7 @@ class KernelSessions:
 
 
 async def _note_quietly(conversation: Conversation, note: JournalNote) -> None:
-    with contextlib.suppress(JournalError):  # the next run meets the same journal, and says so
+    with contextlib.suppress(JournalError):  # the next run hits the same journal error and reports it
         await conversation.note(note)
 
 
@@ -330,13 +321,13 @@ def _described(found: "SavedSession") -> str:
 
 
 def kept_in(conversation: Conversation) -> str:
-    """Where it is kept, in words."""
+    """Describe where the conversation is stored."""
     journal = conversation.journal
     return f"kept in {journal.path}" if isinstance(journal, Journal) else "kept in memory alone"
 
 
 def status_line(conversation: Conversation | None) -> str:
-    """The open conversation, for the user."""
+    """Describe the open conversation for the user."""
     if conversation is None:
         return "Conversation: none yet"
     usage = conversation.usage
@@ -347,23 +338,24 @@ def status_line(conversation: Conversation | None) -> str:
 
 
 def end_other_mode(settings: config.Settings, forget: Callable[[], None]) -> str:
-    """Forget the open conversation, which was held in another privacy mode: all it holds is sent with each request.
+    """Close the open conversation after a change of privacy mode, because its whole history is sent with each request.
 
     Args:
-        settings: say which mode it is now.
-        forget: forgets it.
+        settings: Settings with the current mode.
+        forget: Closes the conversation.
 
     Returns:
-        What to say of it.
+        The message for the user.
     """
     forget()
     return f"The privacy mode is now {settings.privacy.mode}: a new conversation begins."
 
 
 def _check_mode(found: "SavedSession", settings: config.Settings) -> None:
-    """
+    """Check that the conversation's privacy mode matches the settings.
+
     Raises:
-        ConfigError: the conversation was held in another privacy mode.
+        ConfigError: It was held in another privacy mode.
     """
     if found.schema_only != settings.privacy.schema_only:
         how = "without" if found.schema_only else "with"
@@ -374,12 +366,12 @@ def _check_mode(found: "SavedSession", settings: config.Settings) -> None:
 
 
 def whereabouts(sessions: KernelSessions) -> tuple[str, str]:
-    """Id of the open conversation and the folder of its journal, for the user's hooks. Any thread."""
+    """Return the id of the open conversation and the folder of its journal, for the user's hooks. Thread-safe."""
     conversation = sessions.conversation
     return ("", "") if conversation is None else (conversation.id, str(conversation.folder or ""))
 
 
 def saved_id(sessions: KernelSessions) -> str:
-    """Id of the conversation that is open and kept on disk; empty for none."""
+    """Return the id of the open conversation if it is saved on disk, else ""."""
     session_id, folder = whereabouts(sessions)
     return session_id if folder else ""

@@ -1,4 +1,4 @@
-"""What the shell can do for the view and the tools."""
+"""Adapter that offers the shell's abilities to the view and the tools."""
 
 import builtins
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ _INPUT: Final = builtins.input
 
 
 class ShellHost:
-    """Probes the shell by its abilities, never by the name of a front end."""
+    """The shell as seen by the view and the tools. Checks its abilities rather than the name of a front end."""
 
     def __init__(
         self,
@@ -28,66 +28,67 @@ class ShellHost:
         page_answers: Callable[[], bool] = lambda: False,
         front_end: Callable[[], FrontEnd] | None = None,
     ) -> None:
-        """
+        """Wrap a shell.
+
         Args:
-            shell: IPython's.
-            main_thread: the main thread.
-            page_answers: whether a page with our extension shows the notebook; may take seconds.
-            front_end: makes what shows a run to a program; None where a user is in front of the shell.
+            shell: The IPython shell.
+            main_thread: Queue of calls for the main thread.
+            page_answers: Returns whether a page with our extension shows the notebook; may take seconds.
+            front_end: Creates the front end if a program reads the runs; None if a user is at the shell.
         """
         self._shell = cast(Any, shell)
+        # Finds secrets in the user's variables.
         self.secrets = SecretValues(
             lambda: searched_names(self._shell.user_ns, self._shell.user_ns_hidden),
             names_secret=is_secret_name,
             holds_secret=holds_secret,
         )
-        """Looks for secrets in the user's variables."""
         self._main_thread = main_thread
         self._page_answers = page_answers
         self.front_end = front_end
 
     @property
     def has_kernel(self) -> bool:
-        """Whether this is a Jupyter kernel, and not IPython in a terminal."""
+        """True in a Jupyter kernel, False for IPython in a terminal."""
         return hasattr(self._shell, "kernel")
 
     @property
     def allow_stdin(self) -> bool:
-        """Whether text can be typed at a prompt. nbconvert and papermill say no, and so do servers that run cells."""
+        """True if text can be entered at a prompt. False for nbconvert, papermill, and servers that run cells."""
         if self.front_end is not None:
             return False
         return not self.has_kernel or bool(getattr(self._shell.kernel, "_allow_stdin", False))
 
     @property
     def plain_prompt(self) -> bool:
-        """Whether the user asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
+        """True if the prompt only reads lines, as with `--simple-prompt`."""
         return bool(getattr(self._shell, "simple_prompt", True))
 
     @property
     def colours(self) -> bool:
-        """Whether the user's shell shows colours, as far as it was told."""
+        """True unless the shell's settings disable colors."""
         return str(getattr(self._shell, "colors", "")).lower() != "nocolor"
 
     @property
     def attended(self) -> bool:
-        """Whether anyone can answer a question outside of a run: at a prompt, or in a page. Main thread."""
+        """True if a user can answer a question outside of a run, at a prompt or in a page. Main thread only."""
         return self.allow_stdin or self._page_answers()
 
     async def call_main(self, function: Callable[[], T]) -> T:
-        """Run a function on the main thread that only shows something: an interrupt waits for its end."""
+        """Run a function that only displays something on the main thread. An interrupt waits until it returns."""
         return await self._main_thread.call(function, raises=False)
 
     async def ask_main(self, function: Callable[[], T]) -> T:
-        """Run a function on the main thread that waits for the user: an interrupt is raised in it."""
+        """Run a function that waits for the user on the main thread. An interrupt is raised in it."""
         return await self._main_thread.call(function)
 
     def read_line(self, prompt: str) -> str:
-        """Ask on the text prompt. Main thread."""
+        """Read a line at the text prompt. Main thread only."""
         return builtins.input(prompt)
 
     @property
     def is_typed(self) -> bool:
-        """Whether `input` is Python's own or the kernel's, and nothing that code put in its place."""
+        """True if `input` is Python's or the kernel's own and hasn't been replaced by other code."""
         read: Any = builtins.input
         if not self.has_kernel:
             return read is _INPUT
@@ -96,18 +97,18 @@ class ShellHost:
         return getattr(read, "__self__", None) is kernel and read.__func__ is own
 
     def handled_message(self) -> Mapping[str, Any] | None:
-        """The Jupyter message that this thread handles now; None where it handles none."""
+        """Return the Jupyter message that this thread is handling, if any."""
         if (handled := self._main_thread.handled) is not None:
             return handled
         try:
             return self._shell.kernel.get_parent() if self.has_kernel else None
-        except LookupError:  # ipykernel 7.0 knows no parent in a thread that handles no message
+        except LookupError:  # ipykernel 7.0 raises in threads that handle no message
             return None
 
     def write(self, text: str) -> None:
-        """Print. Main thread."""
+        """Print a text. Main thread only."""
         print(text, end="", flush=True)
 
     def namespace(self) -> Mapping[str, object]:
-        """The user's variables: no names of IPython's own, none that begin with an underscore. Main thread."""
+        """Return the user's variables, without IPython's own and those with a leading underscore. Main thread only."""
         return user_names(self._shell.user_ns, self._shell.user_ns_hidden)

@@ -1,4 +1,4 @@
-"""The form in a cell's output that connects a model: what it offers, and what its buttons do."""
+"""The open connect form in a cell's output: its contents and the handling of its buttons."""
 
 import asyncio
 import concurrent.futures
@@ -38,27 +38,25 @@ from vibe_jupyter.ui.connect_page import (
 from vibe_jupyter.ui.front_end import CallOnMainThread
 
 CANCELLED: Final = "No model was connected. %vibe setup shows the form again."
-LOOPBACK_WAIT: Final = 0.1
-"""Seconds to wait for a server on this computer to accept a connection."""
+LOOPBACK_WAIT: Final = 0.1  # seconds to wait for a server on this computer to accept a connection
 
 
 class FormEnd(NamedTuple):
-    """How a form was left."""
+    """Outcome of a form."""
 
     connected: bool
-    text: str
-    """What stays of it in the output."""
+    text: str  # text that replaces the form in the output
 
 
 class FormTerms(NamedTuple):
-    """Why a form is shown, and what follows it."""
+    """Reason for showing the form, and whether connecting sends the cell's prompt."""
 
     reason: str
     runs_cell: bool
 
 
 class ShownForm:
-    """One form that is open. On the engine's loop, but for `cancel`."""
+    """An open connect form. Engine loop only, except for `cancel`."""
 
     def __init__(
         self,
@@ -73,15 +71,14 @@ class ShownForm:
         self._call_main = call_main
         self._over = over
         self._alive = asyncio.Event()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        """The latest of each kind; an older one is of no use any more."""
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # latest task of each kind; a new one cancels its predecessor
 
     def cancel(self) -> None:
-        """The user wants none of it. Any thread."""
+        """Cancel the form. Thread-safe."""
         self._end(FormEnd(False, CANCELLED))
 
     async def work(self) -> None:
-        """Serve the page until the form is over; at once where no page draws it."""
+        """Serve the page until the form is closed. Ends after `ALIVE_WITHIN` seconds if no page draws it."""
         self.page.listen()
         try:
             async with asyncio.timeout(ALIVE_WITHIN):
@@ -96,7 +93,7 @@ class ShownForm:
                 task.cancel()
 
     def _end(self, end: FormEnd | None) -> None:
-        with contextlib.suppress(concurrent.futures.InvalidStateError):  # it was over already
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # already closed
             self._over.set_result(end)
 
     def _hear(self, message: FromForm) -> None:
@@ -191,7 +188,7 @@ class ShownForm:
 
 
 async def is_listening(port: int | None) -> bool:
-    """Whether a server on this computer accepts a connection; sends nothing."""
+    """Return whether a server on this computer accepts connections. Sends nothing."""
     if port is None:
         return False
     try:

@@ -1,5 +1,4 @@
-"""The skills of a kernel: found before each prompt, offered to the model, and in use from when one is loaded until the
-run ends."""
+"""Skills of a kernel: found before each prompt, offered to the model, active from first use to the end of the run."""
 
 import contextlib
 import os
@@ -26,51 +25,45 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.custom_tools import ToolsOfSkills
     from vibe_jupyter.tools.contract import Tool
 
-MOST_FILES: Final = 200
-"""Files of one skill that are looked at to name some."""
+MOST_FILES: Final = 200  # files listed of one skill
+# Names of our tools in skills written for other programs, beyond the aliases known to the settings.
 _OTHER_SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "ask_user_question": ("AskUserQuestion",),
     "edit_cell": ("NotebookEdit",),
     "todo": ("TodoWrite",),
     "write_file": ("Write",),
 }
-"""What skills written for other programs call our tools, where the settings know no such name."""
 
 
 class _UsedSkill(NamedTuple):
-    text: str
-    """What the model reads."""
-    problems: Sequence[str]
-    """What is wrong with its tools."""
+    text: str  # text for the model
+    problems: Sequence[str]  # errors in the skill's tools
 
 
 class KernelSkills:
-    """The toolset of the tool `skill`, and of the tools that skills in use bring. Empty without skills."""
+    """Toolset of the `skill` tool and of the tools that active skills provide. Empty without skills."""
 
     def __init__(self, setup: KernelSettings, parts: ToolParts) -> None:
-        self.section = ""
-        """What the system prompt says of skills; empty where it says nothing."""
-        self._offered: tuple[Skill, ...] = ()
-        """The skills that it names."""
+        self.section = ""  # section on skills for the system prompt, or ""
+        self._offered: tuple[Skill, ...] = ()  # skills listed in `section`
         self._setup = setup
         self._parts = parts
         self._reader = SkillReader()
         self._found = ReadCache[FoundSkills]()
+        # Settings and skills that `_available` was derived from.
         self._taken: tuple[CurrentSettings, FoundSkills] | None = None
-        """What is available was chosen of these skills, by these settings."""
         self._available: Mapping[str, Skill] = {}
         self._in_use = SkillsInUse()
-        self._look: FolderLook | None = None
-        """The folder as the current prompt found it."""
+        self._look: FolderLook | None = None  # the folder as of the current prompt
         self._options: Mapping[str, Mapping[str, Any]] = {}
         self._own = StaticToolset([SkillTool(lambda: self._available, self._load_skill)])
         self._brought: ToolsOfSkills | None = None
         self._tool_problems: list[str] = []
+        # True if the current agent gets no tools of skills, so that their files aren't executed.
         self._only_reads = False
-        """Whether no tool of a skill is offered to the current agent, so that none of their files runs."""
 
     def before_prompt(self, current: CurrentSettings) -> Sequence[str]:
-        """Look again, and begin with no skill in use; gives what is to be told."""
+        """Find skills again, and deactivate all. Returns the problems to report."""
         found = self._find(current)
         if self._taken is None or self._taken[0] is not current or self._taken[1] is not found:
             self._choose_skills(current, found)
@@ -99,21 +92,22 @@ class KernelSkills:
         return self._own.find(name) or brought
 
     def run_hooks(self, prompt: str, others: RunHooks | None) -> RunHooks | None:
-        """The same hooks, and before them the skill that a prompt calls by its slash command."""
+        """Prepend the skill that a prompt calls with a slash command to the run's hooks."""
         skill = called_skill(prompt, self._available.values()) if prompt.lstrip().startswith("/") else None
         return others if skill is None else _SlashHooks(self, skill, others)
 
     def why_barred(self, names: Sequence[str]) -> str:
-        """Why a tool that goes by these names cannot be called while the skills in use are; empty where it can."""
-        if not self._in_use.skills or SkillTool.name in names:  # that one reads, and can only narrow further
+        """Return why the active skills forbid a tool with these names, or "" if they don't."""
+        # `skill` itself only reads, and another skill can only narrow further.
+        if not self._in_use.skills or SkillTool.name in names:
             return ""
         return self._in_use.why_barred(names, [other for name in names for other in _spellings(name)])
 
     def listing(self) -> str:
-        """For `%vibe skills`.
+        """Return the list of skills for `%vibe skills`.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: A setting is invalid.
         """
         current = self._setup.current()
         found, settings = self._find(current), current.reading.settings
@@ -125,24 +119,33 @@ class KernelSkills:
         return listing(shown, hidden, [*found.problems, *found.replaced, *self._tool_problems])
 
     def slash_names(self) -> list[str]:
-        """As they are typed, for Tab.
+        """Return the skills' slash commands for completion.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: A setting is invalid.
         """
+        return [f"/{skill.name}" for skill in self._find_offered() if skill.user_invocable]
+
+    def are_called(self, line: str) -> bool:
+        """Return whether a line of `%vibe` calls a skill.
+
+        Raises:
+            ConfigError: A setting is invalid.
+        """
+        return called_skill(line, self._find_offered()) is not None
+
+    def _find_offered(self) -> list[Skill]:
         current = self._setup.current()
-        settings = current.reading.settings
-        skills = [skill for skill in self._find(current).skills if settings.offers_skill(skill.name)]
-        return [f"/{skill.name}" for skill in skills if skill.user_invocable]
+        return [one for one in self._find(current).skills if current.reading.settings.offers_skill(one.name)]
 
     def forget(self) -> None:
-        """A conversation is over, and with it what tools remember of it."""
+        """Deactivate all skills, and reset per-conversation state of their tools."""
         self._in_use = SkillsInUse()
         if self._brought is not None:
             self._brought.forget()
 
     async def use(self, skill: Skill) -> _UsedSkill:
-        """Have a skill in use from now on, with the tools it brings. Engine loop."""
+        """Activate a skill and the tools it provides. Engine loop only."""
         names, problems = await self._load_tools(skill)
         self._in_use = self._in_use.having(skill, names)
         self._tool_problems += problems
@@ -153,7 +156,7 @@ class KernelSkills:
         return "\n".join([used.text, *used.problems])
 
     async def _load_tools(self, skill: Skill) -> tuple[Sequence[str], Sequence[str]]:
-        """Run the files with tools that a skill has, on the main thread; their names, and what is wrong with them."""
+        """Execute the skill's tool files on the main thread. Returns the names of the tools, and any problems."""
         look, options = self._look, self._options
         if look is None or self._only_reads or not (skill.folder / TOOLS_FOLDER).is_dir():
             return (), ()
@@ -184,7 +187,7 @@ class KernelSkills:
 
 
 class _SlashHooks:
-    """Puts the skill before the user's words, and shows its description."""
+    """Run hooks that insert a skill before the user's prompt, and show its description."""
 
     def __init__(self, skills: KernelSkills, skill: Skill, others: RunHooks | None) -> None:
         self._skills = skills
@@ -215,14 +218,14 @@ def _spellings(name: str) -> Sequence[str]:
 
 
 def _named_folders(current: CurrentSettings, *, of_project: bool) -> list[str]:
-    """What ``skill_paths`` name, those of a project apart from the user's."""
+    """Return the folders in `skill_paths`, either the project's or the user's."""
     named = current.reading.tree.table.get("skill_paths")
     items = named.items if named is not None else ()
     return [str(one.value) for one in items if (one.origin.layer == "project") is of_project]
 
 
 def _watched_paths(folder: Path) -> Iterator[Path]:
-    """What changes where another skill is in a folder, or one of them is another."""
+    """Yield the paths whose stamps change when a skill in the folder is added, removed or edited."""
     yield folder
     with contextlib.suppress(OSError):
         for one in sorted(folder.iterdir()):
@@ -233,7 +236,7 @@ def _watched_paths(folder: Path) -> Iterator[Path]:
 def _skill_files(
     current: CurrentSettings, named: Sequence[Path], own: Sequence[Path], problems: list[str]
 ) -> Iterator[SkillFile]:
-    """In the order in which they count: those of named folders, of the project, and of the user's own."""
+    """Yield skill files in order of precedence: named folders, the project, the user's own folders."""
     seen: set[Path] = set()
     for path in named:
         yield from _files_once(path, seen, problems, is_named=True)
@@ -244,7 +247,7 @@ def _skill_files(
 
 
 def _files_once(path: Path, seen: set[Path], problems: list[str], *, is_named: bool = False) -> Iterator[SkillFile]:
-    """The skills in a folder that was not looked at before; if it is named and not there, that is a problem."""
+    """Yield the skills in a folder once. A named folder that is missing is reported as a problem."""
     resolved = path.resolve()
     if resolved not in seen and (is_named or path.is_dir()):
         seen.add(resolved)
@@ -252,7 +255,7 @@ def _files_once(path: Path, seen: set[Path], problems: list[str], *, is_named: b
 
 
 def _project_files(look: FolderLook, folders: Sequence[str]) -> Iterator[SkillFile]:
-    """Those of a project as they were when its trust was looked up; none unless it is trusted."""
+    """Yield the skills of a trusted project with their contents as of the trust check."""
     for folder in dict.fromkeys(Path(os.path.normpath(look.folder / one)) for one in folders):
         for name, content in look.files.items():
             path = look.folder / name
@@ -261,7 +264,7 @@ def _project_files(look: FolderLook, folders: Sequence[str]) -> Iterator[SkillFi
 
 
 def _files_of(skill: Skill) -> list[str]:
-    """What lies beside its SKILL.md, by path below its folder."""
+    """List the files of a skill other than its SKILL.md, by path relative to its folder."""
     found: list[str] = []
     for root, folders, files in os.walk(skill.folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))

@@ -1,4 +1,4 @@
-"""The sub-agents of a run: each with its profile's settings, as far as they narrow those of the agent it works for."""
+"""Sub-agents of a run. Their profiles can only narrow the permissions of the calling agent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -19,25 +19,25 @@ from vibe_jupyter.options import Options
 from vibe_jupyter.permissions.decide import level_under, tool_names
 from vibe_jupyter.tools.contract import TASK, FilteredToolset
 
+# Tools of the main agent only: a sub-agent can't delegate further and has no user to talk to.
 NOT_OFFERED: Final = frozenset({TASK, "ask_user_question", PLAN_TOOL})
-"""Tools of the main agent alone: a sub-agent delegates nothing further, and has no user to talk to."""
+# Limits whose budget sub-agents share with their caller, keyed by the setting with which a profile sets a separate one.
 _SHARED_LIMITS: Final[Mapping[str, type[RunLimit]]] = {
     "max_price": PriceLimit,
     "max_tokens": TokenLimit,
     "max_seconds": TimeLimit,
 }
-"""Limits of a run that its sub-agents draw on too, by the key with which a profile sets one of its own."""
 _ROLE: Final = (
     "You are the sub-agent {name}{about}. Another agent gave you the task below and gets everything you say. Nobody "
     "answers questions. End with a complete answer: names, numbers and places, not what you did."
 )
 
+# Returns a sub-agent's system prompt; raises `ConfigError` if its settings name a missing one.
 WritePrompt = Callable[[SubagentTerms], str]
-"""The system prompt of a sub-agent; raises `ConfigError` where its settings name none that exists."""
 
 
 class Subagents:
-    """Made when one is called: most runs call none."""
+    """Look-up of sub-agents. Created on first use, because most runs call none."""
 
     def __init__(self, setup: KernelSettings, rules: RunRules, models: ModelChoice, main_thread: MainThread) -> None:
         self._setup = setup
@@ -46,10 +46,10 @@ class Subagents:
         self._main_thread = main_thread
 
     async def find(self, name: str, agent: Agent, current: CurrentSettings, write_prompt: WritePrompt) -> Subagent:
-        """The one of this name that may work for the agent of a run with these settings.
+        """Return the sub-agent of this name, ready to work for `agent` under the current settings.
 
         Raises:
-            ToolError: there is none, or the settings forbid it; says why.
+            ToolError: There is none, or the settings forbid it; the message says why.
         """
         return await self._main_thread.call(lambda: self._find(name, agent, current, write_prompt))
 
@@ -85,17 +85,17 @@ class Subagents:
         return Subagent(works, rules.levels, rules.only_reads)
 
     def _own_rules(self, profile: AgentProfile, settings: Settings, model: Model) -> Sequence[Middleware]:
-        """Beside the limits that it shares with its caller, which may be those of one cell."""
+        """Return the sub-agent's middleware, without the limits that it shares with its caller."""
         theirs = tuple(kind for key, kind in _SHARED_LIMITS.items() if key not in profile.overrides.table)
         rules = self._rules.middleware(settings, Options(), model)
         return [one for one in rules if not isinstance(one, (ContextWarning, *theirs))]
 
 
 def _check_delegation(reading: SettingsReading) -> None:
-    """Custom tools delegate too, so what is said of the tool `task` holds for them.
+    """Check that delegation is allowed. Custom tools delegate as well, so the permission of `task` applies to them.
 
     Raises:
-        ToolError: it is not offered, or never allowed.
+        ToolError: `task` isn't offered, or its permission is "never".
     """
     never = level_under(tool_names(TASK), reading.rules.levels, reading.settings.levels()) == "never"
     if never or not reading.offers_tool(TASK):

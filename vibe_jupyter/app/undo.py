@@ -1,6 +1,6 @@
-"""Undoing a run: its cells by the page, its files and variables in place, and what the model hears of it.
+"""Undoing a run: the page restores its cells, the kernel its files and variables, and the model is informed.
 
-What else code and commands did stays as it is: files they wrote, which are named, and requests they sent.
+Other effects of code and commands remain: files they wrote, which are listed, and requests they sent.
 """
 
 import concurrent.futures
@@ -30,46 +30,39 @@ if TYPE_CHECKING:
     from vibe_jupyter.session.undo_plan import UndoPlan
     from vibe_jupyter.variables.kept import KeptVariables
 
-EDIT_WAIT: Final = 30.0
-"""Seconds in which a page tells its cells and changes them."""
-RUNS_KEPT: Final = 5
-"""Runs of which variables are kept, in memory."""
-FILES_NAMED: Final = 20
-"""Files that were written while a run was active and stay as they are."""
+EDIT_WAIT: Final = 30.0  # seconds for the page to send its cells and change them
+RUNS_KEPT: Final = 5  # number of runs whose variables are retained in memory
+FILES_NAMED: Final = 20  # files listed that were written during a run and remain
 NO_RUN: Final = "No run of this conversation changed a cell, file or variable."
 _NOT_KEPT: Final = "Nothing is kept of this conversation ([session_logging] enabled = false), so nothing can be undone."
 
 
 class UndoResult(NamedTuple):
-    """What became of it."""
+    """Outcome of undoing a run."""
 
     restored: Sequence[str]
-    lost: Sequence[str]
-    """What stays as it is, and why."""
+    lost: Sequence[str]  # what remains, each with the reason
 
 
 class CodeOfRuns:
-    """Keeps the variables that code of a run may change, between the run's beginning and its end. Main thread only."""
+    """Snapshots of variables that a run's code may change, from the run's start to its end. Main thread only."""
 
     def __init__(self, shell: InteractiveShell, namespace: Callable[[], Mapping[str, object]]) -> None:
         self._shell = shell
         self._namespace = namespace
         self._bound: dict[str, object] = cast("Any", shell).user_ns
+        # Snapshots of runs whose code may have changed variables, by conversation and run number, oldest first.
         self._runs: dict[tuple[str, int], KeptVariables] = {}
-        """By conversation and number, the latest last: of runs whose code may have changed any."""
-        self._present: tuple[str, int] | None = None
-        """The run that has begun."""
-        self._named: set[str] = set()
-        """Variables of the present run that `newly_lost` has named."""
+        self._present: tuple[str, int] | None = None  # the active run
+        self._named: set[str] = set()  # variables of the active run already returned by `newly_lost`
         self._process = os.getpid()
 
     @property
     def ipython_folder(self) -> str:
-        """Where IPython writes its history."""
         return str(cast("Any", self._shell).ipython_dir)
 
     def begin(self, conversation: str, number: int) -> None:
-        """A run begins: its code is looked at."""
+        """Watch the code of a run that begins."""
         if self._present is None:
             self._shell.events.register("pre_run_cell", self._before_code)
         self._present = (conversation, number)
@@ -77,7 +70,7 @@ class CodeOfRuns:
         self._named.clear()
 
     def end(self) -> tuple[str, ...]:
-        """It is over; gives the variables that its code changed."""
+        """Stop watching. Returns the variables that the run's code changed."""
         present, self._present = self._present, None
         if present is None:
             return ()
@@ -85,12 +78,14 @@ class CodeOfRuns:
         return self._runs[present].end_run() if present in self._runs else ()
 
     def not_undone(self, code: str) -> Mapping[str, str]:
-        """Variables that this code may reach and that undo would not restore, each with the reason; none where nothing
-        is kept of the present run."""
+        """Return variables that this code may change and undo wouldn't restore, each with the reason.
+
+        Empty if the active run isn't recorded.
+        """
         return self._kept(self._present).not_undone(code) if self._present is not None else {}
 
     def newly_lost(self) -> Sequence[str]:
-        """Variables that code of the present run may have changed and that undo would not restore, each once."""
+        """Return variables that the active run may have changed and undo wouldn't restore. Returns each one once."""
         if self._present not in self._runs:
             return ()
         names = [name for name in self._runs[self._present].lost if name not in self._named]
@@ -98,21 +93,21 @@ class CodeOfRuns:
         return names
 
     def keep_all(self) -> None:
-        """Whatever happens to variables now, undoing the present run restores them."""
+        """Snapshot all variables, so that undoing the active run restores them whatever changes them."""
         if self._present is not None:
             self._kept(self._present).before_code(" ".join(self._namespace()))
 
     def of(self, conversation: str, number: int) -> "KeptVariables | None":
-        """Those of a run; None where the kernel did not run it, or keeps it no longer."""
+        """Return the snapshot of a run, or None if this kernel didn't run it or has dropped it."""
         return self._runs.get((conversation, number))
 
     def _before_code(self, info: object) -> None:
-        if self._present is None or os.getpid() != self._process:  # in a copy of the kernel nothing stays
+        if self._present is None or os.getpid() != self._process:  # changes in a forked copy are discarded anyway
             return
         self._kept(self._present).before_code(str(getattr(info, "raw_cell", "")))
 
     def _kept(self, run: tuple[str, int]) -> "KeptVariables":
-        """Made when the first code of a run comes: most first prompts run none before the request."""
+        """Return the run's snapshot, created at its first code: most first prompts run none before the request."""
         if run not in self._runs:
             with without_working_folder():
                 from vibe_jupyter.sandbox.availability import is_memory_short
@@ -125,7 +120,7 @@ class CodeOfRuns:
 
 
 class KernelUndo:
-    """One for a kernel. Main thread only."""
+    """Undo of one kernel's runs. Main thread only."""
 
     def __init__(
         self,
@@ -140,18 +135,17 @@ class KernelUndo:
         self._workspace = workspace
         self._notebook = notebook
         self.code = code
-        self._begun: tuple[int, str] | None = None
-        """Number and prompt of the present run."""
+        self._begun: tuple[int, str] | None = None  # number and prompt of the active run
+        # Start and end of this kernel's runs in seconds since 1970, by conversation folder and run number.
         self._spans: dict[tuple[str, int], tuple[float, float]] = {}
-        """When a run of this kernel began and ended, in seconds since 1970, by its conversation's folder and number."""
 
     def begin(self, prompt: str) -> RunSnapshots | None:
-        """A run of the open conversation begins, which the cells that it writes name.
+        """Start recording a run, and mark the cells that it writes with it.
 
-        Gives what keeps its changes; None where nothing is kept.
+        Returns the recorder of its changes, or None if nothing is recorded.
 
         Args:
-            prompt: without secrets.
+            prompt: The redacted prompt.
         """
         folder = self._sessions.folder
         title = title_of(prompt)
@@ -168,24 +162,24 @@ class KernelUndo:
 
     @property
     def present(self) -> UndoableRun | None:
-        """The run that has begun; None where nothing is kept of it."""
+        """The active run, or None if it isn't recorded."""
         conversation = self._sessions.conversation
         if self._begun is None or conversation is None:
             return None
         return UndoableRun(conversation.id, self._begun[0])
 
     def end_run(self) -> None:
-        """The run is over: what its code changed can be undone from now on."""
+        """Stop recording. From now on, the variables that the run changed can be restored."""
         begun, self._begun = self._begun, None
         changed, folder = self.code.end(), self._sessions.folder
         if begun is not None and (span := self._spans.get((str(folder), begun[0]))) is not None:
             self._spans[str(folder), begun[0]] = (span[0], time.time())
         if begun is not None and changed and folder is not None:
-            with contextlib.suppress(JournalError):  # it is said where something is to be undone
+            with contextlib.suppress(JournalError):  # reported when the user undoes something
                 Snapshots(folder).note_variables(*begun, changed)
 
     def report(self) -> str:
-        """What is reported to the model with the next prompt; empty for nothing."""
+        """Return the section on undone runs for the next prompt, or "" without any."""
         folder = self._sessions.folder
         if folder is None:
             return ""
@@ -196,10 +190,10 @@ class KernelUndo:
         return section("undone", "\n".join(map(_told_words, told))) if told else ""
 
     def runs(self) -> list[RunChanges]:
-        """Those of the open conversation that changed something, the latest last.
+        """Return the runs of the open conversation that changed something, oldest first.
 
         Raises:
-            ConfigError: there is no conversation, or nothing is kept of it.
+            ConfigError: No conversation is open, or it isn't recorded.
         """
         if self._sessions.conversation is None:
             raise ConfigError("No conversation is open yet. %vibe resume continues a saved one.")
@@ -208,11 +202,11 @@ class KernelUndo:
         return Snapshots(self._sessions.folder).runs()
 
     def plan(self, number: int | None) -> "UndoPlan":
-        """What undoing a run takes now; the latest that was not undone where no number is given.
+        """Plan undoing a run, by default the latest that hasn't been undone.
 
         Raises:
-            ConfigError: there is no such run.
-            NotebookError: a run is open, or the notebook does not tell its cells.
+            ConfigError: There is no such run.
+            NotebookError: A run is active, or the notebook doesn't send its cells.
         """
         runs = self.runs()
         left = [run for run in runs if not run.undone and number in (None, run.number)]
@@ -242,11 +236,11 @@ class KernelUndo:
         return plan
 
     def plan_of(self, run: UndoableRun) -> "UndoPlan":
-        """What undoing this run takes now.
+        """Plan undoing this run.
 
         Raises:
-            ConfigError: it is of another conversation, or `plan` has no such run.
-            NotebookError: as `plan`.
+            ConfigError: It belongs to another conversation, or there is no such run.
+            NotebookError: A run is active, or the notebook doesn't send its cells.
         """
         conversation = self._sessions.conversation
         if conversation is None or conversation.id != run.conversation:
@@ -257,7 +251,7 @@ class KernelUndo:
         return self.plan(run.number)
 
     def put_back_variables(self, number: int) -> UndoResult:
-        """Those that code of a run and of all since changed, as they were before it; the present run keeps them."""
+        """Restore variables changed by a run and all later ones. The active run records this like its own change."""
         self.code.keep_all()
         restored, lost = dict[str, None](), list[str]()
         for run in reversed([run for run in self.runs() if run.number >= number and not run.undone and run.variables]):
@@ -278,17 +272,23 @@ class KernelUndo:
         plan.restored += [name for name in names if name not in kept.lost]
 
     def _written_last(self) -> str:
-        """A sentence on what code and commands wrote in the last run, where it changed nothing else; empty for none."""
+        """Return a sentence on files written by code or commands in the last run, or "".
+
+        Used if it changed nothing else.
+        """
         numbers = [number for folder, number in self._spans if folder == str(self._sessions.folder)]
         written = self._written_in([max(numbers)], ()) if numbers else ""
         return f" Not restored: {written}." if written else ""
 
     def written_since(self, number: int) -> str:
-        """Files that code and commands wrote in a run and all since, in words; empty for none. Any thread."""
+        """Describe files written by code or commands in a run and all later ones, or return "". Thread-safe."""
         return self.written_by_code([run for run in self.runs() if run.number >= number and not run.undone])
 
     def written_by_code(self, runs: Sequence[RunChanges]) -> str:
-        """Files that code and commands wrote in these runs, in words; empty for none. They stay. Any thread."""
+        """Describe files written by code or commands in these runs, which undo leaves alone, or return "".
+
+        Thread-safe.
+        """
         by_tools = [file.name for run in runs for file in run.files.values()]
         return self._written_in([run.number for run in runs], by_tools)
 
@@ -307,12 +307,10 @@ class KernelUndo:
         return f"{', '.join(names[:FILES_NAMED])}{more}: written during {during}, by code or a command" if names else ""
 
     def carry_out(self, plan: "UndoPlan") -> UndoResult:
-        """Put back what was there.
-
-        A run of which a file could not be put back stays to be undone.
+        """Undo a run as planned. If a file can't be restored, the run can be undone again.
 
         Raises:
-            NotebookError: the cells cannot be changed; nothing was undone.
+            NotebookError: The cells can't be changed; nothing was undone.
         """
         from vibe_jupyter.files.access import FileAccess
 
@@ -361,7 +359,7 @@ class KernelUndo:
 
 
 def _reason(error: Exception) -> str:
-    """In words for the user: what the system said, where it was the system."""
+    """Describe an error for the user, by the operating system's message if it has one."""
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     return cause.strerror or str(cause) if isinstance(cause, OSError) else str(cause)
 

@@ -1,4 +1,4 @@
-"""`%vibe verify` and `%vibe report`: the cells as they stand, run in a fresh kernel beside this one, and described."""
+"""`%vibe verify` and `%vibe report`: run the current cells in a fresh kernel, and describe the notebook."""
 
 import concurrent.futures
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,18 @@ if TYPE_CHECKING:
     from vibe_jupyter.notebook.verification import CellVerdict
 
 _NO_NOTEBOOK: Final = "There is no notebook here, only a terminal."
-_REPORT_WAIT: Final = 60.0
-"""Seconds in which a page tells its cells and outputs, and takes the text."""
+_REPORT_WAIT: Final = 60.0  # seconds for the page to send its cells and outputs and to insert the text
 
 
 class VerifiedNotebook(NamedTuple):
-    """What came of it."""
+    """Outcome of a verification."""
 
     verdicts: "Sequence[CellVerdict]"
-    short: Mapping[str, str]
-    """Id to the part of it that is enough."""
+    short: Mapping[str, str]  # unique prefixes of cell ids
 
 
 class KernelVerification:
-    """One for a kernel. Main thread only."""
+    """Verification and reports of one kernel. Main thread only."""
 
     def __init__(self, engine: Engine, notebook: "NotebookAccess | None", folder: Path) -> None:
         self._engine = engine
@@ -35,10 +33,10 @@ class KernelVerification:
         self._folder = folder
 
     def verify(self, until: str | None) -> VerifiedNotebook:
-        """Run all cells from the top, up to one where it is given; an interrupt ends the fresh kernel.
+        """Run all cells from the top, optionally up to one of them. An interrupt ends the fresh kernel.
 
         Raises:
-            NotebookError: there is no notebook, no such cell, or it could not be run.
+            NotebookError: There is no notebook, no such cell, or it can't be run.
         """
         if self._notebook is None:
             raise NotebookError(_NO_NOTEBOOK)
@@ -52,10 +50,10 @@ class KernelVerification:
             verifying.cancel()
 
     def report(self, *, schema_only: bool) -> str:
-        """Put a methods section into a Markdown cell; gives the text where no page takes it.
+        """Write a methods section to a Markdown cell. Returns the text if no page can take it.
 
         Raises:
-            NotebookError: there is no notebook, or it does not answer.
+            NotebookError: There is no notebook, or it doesn't respond.
         """
         if self._notebook is None:
             raise NotebookError(_NO_NOTEBOOK)

@@ -1,1 +1,1 @@
-"""The sub-commands of `%vibe`, and what Tab offers."""
+"""Sub-commands of `%vibe` and their completion."""

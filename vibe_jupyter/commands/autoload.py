@@ -1,4 +1,4 @@
-"""`%vibe autoload`: a startup file of the IPython profile, run by every kernel and every `ipython` of that profile."""
+"""`%vibe autoload`: a startup file of the IPython profile, executed by each of its kernels and `ipython` shells."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,12 +19,11 @@ except ModuleNotFoundError:  # a kernel of another environment has this profile 
 
 
 def startup_file(shell: object) -> Path:
-    """Where IPython looks for it."""
     return Path(cast(Any, shell).profile_dir.startup_dir, FILE_NAME)
 
 
 def autoload_command(words: Sequence[str]) -> str | None:
-    """Switch it on or off, or say which it is; None where the words are something else."""
+    """Switch autoloading on or off, or report its state. Returns None for other arguments."""
     file = startup_file(get_ipython())
     try:
         match words:

@@ -1,6 +1,7 @@
-"""Tab in a prompt: sub-commands, options and their values on the magic's line; variables and paths after ``@``.
+"""Tab completion in a prompt: sub-commands and options on the magic's line, variables and paths after `@`.
 
-Registered by `%load_ext`, so it imports nothing heavy: settings and tools come with the first Tab that asks for them.
+Registered by `%load_ext`, so it imports nothing heavy: settings and tools are imported at the first Tab that needs
+them.
 """
 
 import re
@@ -28,45 +29,40 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
-IDENTIFIER: Final = "vibe_jupyter"
-"""Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
-_PRIORITY: Final = 2_000
-"""Before jedi: what it would say of a prompt is noise, and slow."""
+IDENTIFIER: Final = "vibe_jupyter"  # name of the matcher in IPython, for example in `IPCompleter.disable_matchers`
+_PRIORITY: Final = 2_000  # above jedi, whose completions are slow and meaningless in a prompt
 _CELL: Final = lazy_pattern(r"\s*%%vibe(?=\s|$)")
 _LINE: Final = lazy_pattern(r"[ \t]*%{1,2}vibe[ \t]+(?P<words>.*)")
+# A skill, or a prompt of an MCP server such as `/server:prompt name=value`, on the magic's line.
 _SLASH: Final = lazy_pattern(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<last>\S*)$")
-"""On the magic's line a skill, or a prompt of an MCP server: ``/server:prompt name=value``."""
-_FIRST_WORD: Final = lazy_pattern(r"\s*(?P<last>/\S*)")
-"""Of a cell's prompt."""
+_FIRST_WORD: Final = lazy_pattern(r"\s*(?P<last>/\S*)")  # the first word of a cell's prompt
 _MAGIC: Final = lazy_pattern(r"\s*%{1,2}vibe(?=\s|$)")
-_CELLS: Final = 30
-"""Cells offered after ``@``."""
-_TURNS: Final = ("10", "50", "200")
-"""Offered after --max-turns."""
+_CELLS: Final = 30  # number of cells offered after `@`
+_TURNS: Final = ("10", "50", "200")  # offered after --max-turns
 
 
 class ServerOffers(Protocol):
-    """What MCP servers that run offer beside tools."""
+    """Prompts and resources of running MCP servers."""
 
     def servers(self) -> Iterable[str]:
-        """Names of those with resources."""
+        """Return the names of servers with resources."""
         ...
 
     def resources(self, server: str) -> Iterable[str]:
-        """Addresses on a server."""
+        """Return the URIs of a server's resources."""
         ...
 
     def prompts(self) -> Iterable[str]:
-        """As ``/server:prompt``."""
+        """Return the prompts as `/server:prompt`."""
         ...
 
     def arguments(self, words: str, last: str) -> Iterable[str]:
-        """What may follow these words of a call, where `last` was begun."""
+        """Return completions of `last`, the next argument after the words of a call."""
         ...
 
 
 class CompletionMatch:
-    """What fits, and the end of the text it replaces."""
+    """Matching completions, and the fragment that they replace."""
 
     def __init__(self, fragment: str, texts: Iterable[str], kind: str) -> None:
         self.fragment = fragment
@@ -75,33 +71,26 @@ class CompletionMatch:
 
 
 class TabSources(NamedTuple):
-    """Where names come from, each asked when Tab needs it."""
+    """Sources of names, each called when a completion needs it."""
 
-    folder: Callable[[], Path]
-    """Where relative paths begin."""
-    tools: Callable[[], Iterable[str]]
-    """Names of the tools; building them is left until they are asked for."""
-    servers: Callable[[], Iterable[str]]
-    """Names of the MCP servers that are declared."""
-    agents: Callable[[], Iterable[str]]
-    """Names of the agents that can take a prompt."""
-    sessions: Callable[[], Iterable[str]]
-    """Ids of the conversations that are saved."""
-    skills: Callable[[], Iterable[str]]
-    """Slash commands of skills."""
-    offers: Callable[[], ServerOffers | None]
-    """None before the first prompt, when no server runs."""
+    folder: Callable[[], Path]  # folder that relative paths start from
+    tools: Callable[[], Iterable[str]]  # names of the tools, which are only built when this is called
+    servers: Callable[[], Iterable[str]]  # names of the declared MCP servers
+    agents: Callable[[], Iterable[str]]  # names of the agents that can take a prompt
+    sessions: Callable[[], Iterable[str]]  # ids of saved conversations
+    skills: Callable[[], Iterable[str]]  # slash commands of skills
+    offers: Callable[[], ServerOffers | None]  # None before the first prompt, when no server is running
 
 
 class Completion:
-    """Knows what may follow in a prompt. Main thread only."""
+    """Completion of prompts. Main thread only."""
 
     def __init__(self, shell: InteractiveShell, sources: TabSources) -> None:
         self._shell = cast(Any, shell)
         self._sources = sources
 
     def register(self) -> None:
-        """Offer this to IPython; takes the place of an earlier one."""
+        """Register the matcher with IPython, replacing an earlier one."""
         unregister_completion(self._shell)
         matchers = _custom_matchers(self._shell)
         if matchers is not None:
@@ -109,19 +98,15 @@ class Completion:
             matchers.append(mark(_as_function(self._match_context)))
 
     def models(self) -> list[str]:
-        """See `KnownNames`."""
         return _model_names()
 
     def servers(self) -> list[str]:
-        """See `KnownNames`."""
         return _known_names(self._sources.servers)
 
     def agents(self) -> list[str]:
-        """See `KnownNames`."""
         return _known_names(self._sources.agents)
 
     def sessions(self) -> list[str]:
-        """See `KnownNames`."""
         return _known_names(self._sources.sessions)
 
     def _match_context(self, context: CompletionContext) -> SimpleMatcherResult:
@@ -141,7 +126,7 @@ class Completion:
         magic = _LINE.match(line)
         if magic is None and not (_CELL.match(before) and "\n" in before.lstrip()):
             return None
-        # Outside of a whole-cell prompt, what stands above the line is code.
+        # Without the cell magic, the lines above the line magic are code.
         prompt = line if magic else before.lstrip().partition("\n")[2]
         offers = self._sources.offers()
         resource = unfinished_resource(prompt)
@@ -174,7 +159,7 @@ class Completion:
         return found
 
     def _numbers(self) -> list[str]:
-        """Of the cells that ran, the newest first; one that ran again as it was has its newest number only."""
+        """Return the numbers of executed cells, newest first. Repeated sources only get their newest number."""
         inputs = self._shell.history_manager.input_hist_raw
         ran = {source.strip(): number for number, source in enumerate(inputs) if number and not _MAGIC.match(source)}
         return [f"[{number}]" for source, number in sorted(ran.items(), key=lambda one: -one[1]) if source][:_CELLS]
@@ -200,7 +185,7 @@ class Completion:
         return CompletionMatch(last, sorted(one.name for one in COMMANDS if one.is_prompt or not is_cell), "magic")
 
     def _complete_slash(self, before: str, last: str) -> CompletionMatch:
-        """Skills and prompts of servers; behind one of these its arguments."""
+        """Complete skills and server prompts, or the arguments after one of them."""
         offers = self._sources.offers()
         if before:
             return CompletionMatch(last, offers.arguments(before, last) if offers is not None else (), "magic")
@@ -221,7 +206,10 @@ class Completion:
                 return None
 
     def _complete_paths(self, mention: Mention) -> Iterator[str]:
-        """Files and folders of the project; a folder's end is a slash, so that the next Tab goes on inside."""
+        """Yield files and folders of the project.
+
+        Folders end in a slash, so that the next Tab completes inside them.
+        """
         with without_working_folder():
             from vibe_jupyter.context.mentions import visible_names
             from vibe_jupyter.files.workspace import Workspace
@@ -242,7 +230,7 @@ class Completion:
 
 
 def _complete_resource(begun: ResourceMention, offers: ServerOffers) -> CompletionMatch:
-    """Addresses after ``@server:``; those that a bare mention cannot hold are offered in quotes alone."""
+    """Complete URIs after `@server:`. URIs with blanks or quotes are only offered in a quoted mention."""
     start = f"{begun.server}:"
     fitting = [uri for uri in offers.resources(begun.server) if begun.is_quoted or not re.search(r"[\s\"]", uri)]
     texts = [f'{start}{uri}"' if begun.is_quoted else f"{start}{uri}" for uri in fitting if uri]
@@ -250,14 +238,14 @@ def _complete_resource(begun: ResourceMention, offers: ServerOffers) -> Completi
 
 
 def unregister_completion(shell: InteractiveShell) -> None:
-    """Take away what `register` put there."""
+    """Remove what `register` added."""
     matchers = _custom_matchers(shell)
     if matchers is not None:
         matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != IDENTIFIER]
 
 
 def _as_function(match: Matcher) -> Matcher:
-    """IPython marks a matcher by attributes, which a bound method cannot take."""
+    """Wrap a matcher in a function: IPython sets attributes on it, which bound methods don't support."""
 
     def matcher(context: CompletionContext) -> SimpleMatcherResult:
         return match(context)
@@ -266,12 +254,12 @@ def _as_function(match: Matcher) -> Matcher:
 
 
 def _custom_matchers(shell: InteractiveShell) -> list[Matcher] | None:
-    """IPython's list of added matchers; None in a shell that completes nothing."""
+    """Return IPython's list of added matchers, or None in a shell without completion."""
     return cast("list[Matcher] | None", getattr(getattr(shell, "Completer", None), "custom_matchers", None))
 
 
 def _open_option(words: list[str]) -> str | None:
-    """The option whose value comes next, empty where another option may; None once the prompt has begun."""
+    """Return the option that awaits a value, "" if an option may follow, or None once the prompt has begun."""
     waiting = ""
     for word in words:
         if waiting:
@@ -286,7 +274,7 @@ def _open_option(words: list[str]) -> str | None:
 def _known_names(names: Callable[[], Iterable[str]]) -> list[str]:
     try:
         return sorted(names())
-    except VibeError:  # running the prompt says what is wrong; a Tab must not
+    except VibeError:  # running the prompt reports the error; completion must not
         return []
 
 

@@ -1,4 +1,4 @@
-"""`%vibe mcp …`: MCP servers, their tools and logs, as tables, and what changes them."""
+"""`%vibe mcp …`: list MCP servers, their tools and logs, and change them."""
 
 import os
 import re
@@ -24,18 +24,16 @@ from vibe_jupyter.mcp.toolset import McpToolset
 from vibe_jupyter.options import SERVER_ACTIONS
 from vibe_jupyter.ui.text import one_line, plural_text, readable_text
 
-LOG_LINES: Final = 200
-"""Lines of a log that are shown."""
+LOG_LINES: Final = 200  # lines of a log that are shown
 
+# Notes on servers that list no tools.
 _WITHOUT: Final[Mapping[State, str]] = {
     "stopped": "not started yet; it starts with the next prompt",
     "starting": "starting",
     "ready": "it has no tools",
     "failed": "failed; %vibe mcp says why",
 }
-"""What is said of a server that lists no tools."""
-_LONG: Final = 100
-"""Characters of one line about a tool."""
+_LONG: Final = 100  # characters of a tool's description
 NONE: Final = (
     "No MCP server is declared. %vibe mcp add NAME COMMAND… declares a program, %vibe mcp add NAME URL a server "
     "elsewhere; a project's .mcp.json is read when you trust its folder."
@@ -49,30 +47,30 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,39}")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# `--startup` is the number of seconds the server may take to start.
 _OPTIONS: Final = ("--env", "--header", "--cwd", "--key", "--startup")
-"""The last are the seconds it may take to start."""
+# Accepted because other programs require it; here the transport follows from the other arguments.
 _TRANSPORT: Final = "--transport"
-"""What other programs want to be told; here it is seen from what follows."""
 _SAME: Final[Mapping[str, str]] = {"-e": "--env", "-H": "--header", "-t": _TRANSPORT}
+# Names of transports, keyed by whether the server has a URL.
 _SPOKEN: Final = {True: ("http", "streamable-http"), False: ("stdio",)}
-"""Names of transports, by whether an address follows."""
 
 
 def mcp_command(
     line: str, mcp: McpServers, setup: KernelSettings, *, say: Callable[[str], None], is_agreed: bool = False
 ) -> str:
-    """Do what the words after `%vibe mcp` say; gives what is to be printed.
+    """Run a `%vibe mcp` command. Returns the message to print.
 
     Args:
-        line: those words; quotes keep some together.
-        mcp: the servers.
-        setup: the settings.
-        say: told what takes a while.
-        is_agreed: whether the user has agreed already to what `accept` would ask.
+        line: The arguments after `%vibe mcp`; quotes group words.
+        mcp: The servers.
+        setup: The settings.
+        say: Prints progress of slow commands.
+        is_agreed: Whether the user has already agreed to what `accept` would ask.
 
     Raises:
-        ConfigError: there is no such command or server, or a setting is wrong.
-        NotebookError: the user interrupted a card.
+        ConfigError: No such command or server, or an invalid setting.
+        NotebookError: The user interrupted a card.
     """
     commands = _Commands(mcp, setup, say)
     try:
@@ -124,7 +122,7 @@ class _Commands:
         return tool_table(self._mcp.look(), self._mcp.servers, self._mcp.pins, self._mcp.toolset, only=name)
 
     def add(self, words: Sequence[str]) -> str:
-        """Write it down. Who types the exact command has seen it: it is accepted by that."""
+        """Write the entry to the settings. Typing the exact command counts as accepting the server."""
         entry = parse_server_entry(words)
         name = str(entry["name"])
         there = self._mcp.look().find(name)
@@ -144,7 +142,7 @@ class _Commands:
         )
 
     def remove(self, name: str) -> str:
-        """Take it out, and what signing in to it gave: one that is added again may be signed in to as somebody else."""
+        """Remove the entry and its sign-in tokens, because a later server of this name may use another account."""
         one = self._find_planned(name)
         path = remove_server(name, self._setup.environ)
         self._close_others()
@@ -181,7 +179,7 @@ class _Commands:
         return "\n".join([*head, *map(readable_text, self._redact("\n".join(lines)).split("\n")[-LOG_LINES:])])
 
     def accept(self, name: str) -> str:
-        """Ask on a card: for the server itself, or for what its tools have become."""
+        """Ask on a card to accept the server, or its changed tools."""
         one = self._find_planned(name)
         if one.standing in ("unknown", "refused"):
             _check_somebody_is_here(self._mcp, name)
@@ -200,7 +198,7 @@ class _Commands:
         return ""
 
     def agree(self, name: str) -> str:
-        """Accept it, or what its tools have become, without a card: whoever says so was shown what it is."""
+        """Accept the server, or its changed tools, without a card: the caller has been shown what it accepts."""
         one = self._find_planned(name)
         if one.standing in ("unknown", "refused") and one.identity is not None:
             self._mcp.approval.remember([one.identity], accepted=True)
@@ -230,10 +228,10 @@ class _Commands:
 
 
 def find_server(mcp: McpServers, name: str) -> PlannedServer:
-    """The declared server of that name.
+    """Return the declared server of this name.
 
     Raises:
-        ConfigError: there is none, or a setting is wrong.
+        ConfigError: It isn't declared, or a setting is invalid.
     """
     plan = mcp.look()
     found = plan.find(name)
@@ -278,7 +276,7 @@ async def _log_lines(mcp: McpServers, name: str) -> list[str]:
 
 
 def server_table(plan: ServerPlan, servers: ServerPool, pins: ToolPins) -> str:
-    """A line for each server, and below it what is wrong with it."""
+    """List the servers, each followed by its problems."""
     rows = [(one, _server_state(one, servers.get(one.name))) for one in plan.servers]
     names = max((len(one.name) for one, _ in rows), default=0)
     states = max((len(state) for _, state in rows), default=0)
@@ -293,21 +291,19 @@ def server_table(plan: ServerPlan, servers: ServerPool, pins: ToolPins) -> str:
 
 
 class ServerRow(NamedTuple):
-    """One server, as the side panel lists it."""
+    """A server as listed in the side panel."""
 
     name: str
     state: str
-    action: str
-    """The command behind ``%vibe mcp`` that helps it on; empty where none does."""
-    why: str
-    """What is wrong with it, in a line; empty where nothing is."""
+    action: str  # the `%vibe mcp` command that resolves the problem, or ""
+    why: str  # the problem in one line, or ""
 
 
 def server_rows(mcp: McpServers) -> list[ServerRow]:
-    """Each server that is declared.
+    """Return a row for each declared server.
 
     Raises:
-        ConfigError: a setting is wrong.
+        ConfigError: A setting is invalid.
     """
     found = [(one, mcp.servers.get(one.name)) for one in mcp.look().servers]
     return [
@@ -337,7 +333,7 @@ def _next_action(one: PlannedServer, connection: ServerConnection | None, pins: 
 
 
 def tool_table(plan: ServerPlan, servers: ServerPool, pins: ToolPins, tools: McpToolset, *, only: str = "") -> str:
-    """A line for each tool, below the name of its server."""
+    """List the tools below the names of their servers."""
     offered = {one.name for one in tools.offered()}
     named = {one.name for one in tools.directory.published()}
     lines: list[str] = []
@@ -410,7 +406,7 @@ def _name_list(names: Sequence[str]) -> str:
 
 
 def _place_text(one: PlannedServer) -> str:
-    """The program without its arguments, which may hold keys; or the address without what may."""
+    """Return the program without its arguments, or the URL without credentials and query: these may contain keys."""
     at = one.declared.written.at
     if isinstance(at, ServerProgram):
         program, *arguments = at.argv
@@ -419,13 +415,13 @@ def _place_text(one: PlannedServer) -> str:
 
 
 def parse_server_entry(words: Sequence[str]) -> dict[str, JsonValue]:
-    """The entry that some words describe: a name, options, and a command or an address.
+    """Parse the arguments of `%vibe mcp add`: a name, options, and a command or URL.
 
     Raises:
-        ConfigError: they describe none; says what is wanted.
+        ConfigError: The arguments are invalid; the message shows the usage.
     """
     options: dict[str, list[str]] = {option: [] for option in (*_OPTIONS, _TRANSPORT)}
-    rest = _take_options(list(words), options)  # other programs have them before the name
+    rest = _take_options(list(words), options)  # other programs expect options before the name
     name = rest.pop(0) if rest else ""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"A server's name has letters, digits, _ and -, not {name!r}. {USAGE}.")
@@ -435,7 +431,7 @@ def parse_server_entry(words: Sequence[str]) -> dict[str, JsonValue]:
     if not rest:
         raise ConfigError(f"Neither a command nor an address is given. {USAGE}.")
     is_remote = _ADDRESS.fullmatch(rest[0]) is not None
-    if is_remote:  # other programs may have them behind it
+    if is_remote:  # other programs accept options after the URL
         rest = [rest[0], *_take_options(rest[1:], options)]
     if is_remote and (len(rest) > 1 or not _URL.fullmatch(rest[0])):
         raise ConfigError(f"A remote server requires one http or https address, not {' '.join(rest)!r}. {USAGE}.")
@@ -447,7 +443,7 @@ def parse_server_entry(words: Sequence[str]) -> dict[str, JsonValue]:
 
 
 def _take_options(words: list[str], options: dict[str, list[str]]) -> list[str]:
-    """Take the options that stand first; gives what follows them."""
+    """Parse leading options into `options`. Returns the remaining words."""
     while words and words[0].startswith("-") and words[0] != "--":
         option, given, value = words.pop(0).partition("=")
         option = _SAME.get(option, option)
@@ -467,7 +463,7 @@ def _check_transport(said: list[str], *, is_remote: bool) -> None:
 
 
 def _command_words(words: list[str]) -> list[str]:
-    """A whole line between quotes is meant as its words, unless a program is called so."""
+    """Split a command that was quoted as a whole, unless a program has that name."""
     if len(words) > 1 or Path(words[0]).expanduser().exists():
         return words
     try:
@@ -480,7 +476,7 @@ def _program_entry(name: str, command: list[str], options: dict[str, list[str]])
     _refuse_options(options, ("--header", "--key"), "a program")
     expanded: list[JsonValue] = [
         os.path.expanduser(word) if word.startswith("~/") else word for word in command
-    ]  # as a shell does
+    ]  # like a shell
     entry: dict[str, JsonValue] = {"name": name, "transport": "stdio", "command": expanded}
     if options["--env"]:
         entry["env"] = {key: value for key, value in map(_variable_pair, options["--env"])}
@@ -506,7 +502,7 @@ def _refuse_options(options: dict[str, list[str]], names: tuple[str, ...], what:
 
 
 def _variable_pair(text: str) -> tuple[str, str]:
-    """A variable for a program; a name alone stands for the kernel's own value of it."""
+    """Parse a variable for the program. A name without a value stands for the kernel's own value."""
     name, given, value = text.partition("=")
     if not _VARIABLE.fullmatch(name):
         raise ConfigError(f"The option --env requires NAME or NAME=VALUE, not {name!r}. {USAGE}.")

@@ -1,7 +1,7 @@
-"""What JupyterLab's side panel shows, and the commands its buttons give.
+"""Contents of JupyterLab's side panel, and the commands of its buttons.
 
-The page asks between cells, by an expression of a silent request. Each button gives a command of `%vibe`, so that
-nothing can be done in the panel alone.
+Between executions the page evaluates an expression in a silent request. Each button runs a `%vibe` command, so nothing
+is possible in the panel only.
 """
 
 import concurrent.futures
@@ -24,27 +24,25 @@ from vibe_jupyter.ui.run_output import UndoableRun
 if TYPE_CHECKING:
     from vibe_jupyter.app.app import App
 
-LISTED: Final = 200
-"""Conversations that the panel gets; `%vibe sessions all` has all."""
+LISTED: Final = 200  # conversations sent to the panel; `%vibe sessions all` lists all
+# A reference to a cell in texts for the model.
 _REFERENCE: Final = re.compile(r"#(\d+)( \[\d+\])?")
-"""A cell in the words that the model gets."""
-MODELS_WAIT: Final = 5.0
-"""Seconds that a server may take to list its models."""
+MODELS_WAIT: Final = 5.0  # seconds that a server may take to list its models
 
 
 class PanelSession(TypedDict):
     """A saved conversation."""
 
     id: str
-    """As short as it can be told from the others."""
+    """The shortest unique prefix of its id."""
     title: str
     about: str
     """Where it was held, and what it cost."""
     age: str
     here: bool
-    """Whether it belongs to this notebook."""
+    """True if it belongs to this notebook."""
     present: bool
-    """Whether it is the open one."""
+    """True if it is the open one."""
 
 
 class PanelModel(TypedDict):
@@ -52,11 +50,11 @@ class PanelModel(TypedDict):
 
     name: str
     problem: str
-    """What it lacks; empty where it lacks nothing."""
+    """Why it can't be used, or ""."""
 
 
 class PanelContext(TypedDict):
-    """What the next request would carry."""
+    """Size of the next request."""
 
     tokens: int
     window: int
@@ -77,17 +75,17 @@ class PanelServer(TypedDict):
     name: str
     state: str
     action: str
-    """The command behind `%vibe mcp` that helps it on; empty where none does."""
+    """The `%vibe mcp` command that resolves its problem, or ""."""
     why: str
-    """What is wrong with it, in a line; empty where nothing is."""
+    """Its problem in one line, or ""."""
 
 
 class PanelCell(TypedDict):
-    """A cell that no longer shows what the cells above it give."""
+    """A cell whose output is stale because cells above it have changed."""
 
     id: str
     number: int
-    """Its place in the notebook, from 1."""
+    """Position in the notebook, from 1."""
     why: str
 
 
@@ -96,43 +94,43 @@ class PanelState(TypedDict):
 
     sessions: list[PanelSession]
     model: str
-    """What the model of the next prompt was chosen by; empty where there is none."""
+    """Name of the next prompt's model, or "" without one."""
     models: list[PanelModel]
     context: PanelContext | None
     cost: float | None
-    """US dollars of the open conversation; null where no price is known."""
+    """US dollars spent in the open conversation, or null without known prices."""
     grants: list[PanelGrant]
     servers: list[PanelServer]
     stale: list[PanelCell]
     said: str
-    """What the command printed, or why it failed; empty where none was given."""
+    """Output or error of the command, or "" without a command."""
     failed: bool
 
 
 class PanelModels(TypedDict):
-    """What the server of the current model offers."""
+    """Models on the server of the current model."""
 
     models: list[str]
-    """As `%vibe model` takes them."""
+    """Names as `%vibe model` takes them."""
     error: str
-    """Why there are none; empty where there are."""
+    """Why there are none, or ""."""
 
 
 class PanelUndo(TypedDict):
-    """What undoing a run would do now."""
+    """Preview of undoing a run."""
 
     restored: list[str]
-    """What would be as before the run, by name."""
+    """Names of what would be restored."""
     changed_since: list[str]
-    """What of it was changed after the run: those changes would be lost."""
+    """Names of what has changed since the run: those changes would be lost."""
     lost: list[str]
-    """What would stay as it is, and why."""
+    """What would remain as it is, each with the reason."""
     problem: str
-    """Why the run can't be undone; empty where it can."""
+    """Why the run can't be undone, or ""."""
 
 
 class PanelAnswer:
-    """An answer that IPython gives to the page as JSON."""
+    """Wrapper that makes IPython send a value to the page as JSON."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         self._value = value
@@ -145,11 +143,11 @@ class PanelAnswer:
 
 
 def panel_state(app: "App", command: str = "") -> PanelState:
-    """Do a command, then say how everything stands. Main thread, while nothing runs.
+    """Run a command, then return the whole state of the panel. Main thread only, while no run is active.
 
     Args:
-        app: the kernel's.
-        command: what follows `%vibe`; empty for none.
+        app: The kernel's app.
+        command: Text after `%vibe`, or "" for none.
     """
     said, failed = _run_quietly(app, command) if command else ("", False)
     sessions, cost = _sessions(app)
@@ -175,7 +173,7 @@ def panel_state(app: "App", command: str = "") -> PanelState:
 
 
 def panel_models(app: "App") -> PanelModels:
-    """The models that the server of the current model lists. Main thread."""
+    """Return the models that the server of the current model lists. Main thread only."""
     engine = Engine()
     try:
         model = app.models.current()
@@ -191,7 +189,7 @@ def panel_models(app: "App") -> PanelModels:
 
 
 def panel_undo(app: "App", run: UndoableRun) -> PanelUndo:
-    """What undoing a run would do now. Main thread."""
+    """Preview undoing a run. Main thread only."""
     try:
         plan = app.undo.plan_of(run)
     except VibeError as error:
@@ -202,7 +200,7 @@ def panel_undo(app: "App", run: UndoableRun) -> PanelUndo:
 
 
 def _run_quietly(app: "App", command: str) -> tuple[str, bool]:
-    """What a command prints, and whether it failed."""
+    """Return a command's output or error, and whether it failed."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -221,7 +219,7 @@ def _models(app: "App") -> list[PanelModel]:
 
 
 def _sessions(app: "App") -> tuple[list[PanelSession], float | None]:
-    """The latest conversations, and what the open one cost."""
+    """Return the latest conversations, and the cost of the open one."""
     try:
         known = app.sessions.saved.store.sessions()
     except (ConfigError, JournalError):

@@ -1,4 +1,4 @@
-"""`%vibe prompt`: the system prompt, layer by layer, and what each costs."""
+"""`%vibe prompt`: show the layers of the system prompt and their token counts."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from vibe_jupyter.context.prompt_layers import PromptLayer
 
 
 def prompt_command(layers: Sequence[PromptLayer], name: str = "") -> str | None:
-    """What to print; None where there is no such layer.
+    """Return the text to print, or None for an unknown layer.
 
     Args:
-        layers: of the prompt.
-        name: of one of them, to print it as it is sent; empty for all, with their tokens.
+        layers: The layers of the prompt.
+        name: The layer to print verbatim, or "" for all layers with their token counts.
     """
     if name:
         return next((layer.text for layer in layers if layer.name == name), None)

@@ -1,7 +1,7 @@
-"""Every `%vibe` command: what its help says, what may follow it, and what it does.
+"""Table of all `%vibe` commands: help text, arguments and action.
 
-The dispatch of the magic, `%vibe help`, Tab and the table in docs/commands.md come from `COMMANDS`. The table is read
-when the extension is loaded, so it is light: what an action needs is imported when it is run.
+The magic's dispatch, `%vibe help`, completion and the table in docs/commands.md are derived from `COMMANDS`. It is
+imported with the extension, so actions import what they need when they run.
 """
 
 import textwrap
@@ -17,81 +17,70 @@ if TYPE_CHECKING:
     from vibe_jupyter.app import App
     from vibe_jupyter.app.context_commands import ContextCommands
 
+# Argument words after which the rest of the line can't be a prompt.
 _NO_PROMPTS: Final = (("model", "check"), ("context", "drop"), ("undo", "list"))
-"""Commands with a word that no prompt goes on with."""
 _AS_PROMPT: Final = "To send it as a prompt, write it below %%vibe."
-_USAGE_WIDTH: Final = 24
-"""Characters of the first column of the help page."""
-_PAGE_WIDTH: Final = 80
-"""Characters of a small terminal."""
-_ON_A_SERVER: Final = frozenset(SERVER_ACTIONS) - {"add", "serve"}
-"""What `%vibe mcp` does with a server that is named."""
+_USAGE_WIDTH: Final = 24  # characters of the help page's first column
+_PAGE_WIDTH: Final = 80  # characters of a small terminal
+_ON_A_SERVER: Final = frozenset(SERVER_ACTIONS) - {"add", "serve"}  # `%vibe mcp` actions that take the name of a server
 
 
 class TypedCommand(NamedTuple):
-    """One command as it was typed."""
+    """A command as typed by the user."""
 
-    words: Sequence[str]
-    """Behind the name of the command."""
-    text: str
-    """The same with its blanks and quotes."""
-    build_app: Callable[[], "App"]
-    """The kernel's app, built at first use."""
-    present_app: "App | None"
-    """None before its first use."""
+    words: Sequence[str]  # the words after the command's name
+    text: str  # the same text with its blanks and quotes
+    build_app: Callable[[], "App"]  # returns the kernel's app, which is created on first use
+    present_app: "App | None"  # None before its first use
 
 
 class KnownNames(Protocol):
-    """Names that may follow a command; looked up when Tab asks for them."""
+    """Names for completion, looked up on demand."""
 
     def models(self) -> Iterable[str]:
-        """What models are known by."""
+        """Return the names and aliases of models."""
         ...
 
     def servers(self) -> Iterable[str]:
-        """The MCP servers that are declared."""
+        """Return the names of declared MCP servers."""
         ...
 
     def agents(self) -> Iterable[str]:
-        """The agents that can take a prompt."""
+        """Return the names of agents that can take a prompt."""
         ...
 
     def sessions(self) -> Iterable[str]:
-        """Ids of the conversations that are saved, the latest first."""
+        """Return the ids of saved conversations, latest first."""
         ...
 
 
 class VibeCommand(NamedTuple):
-    """One word after ``%vibe``."""
+    """A sub-command of `%vibe`."""
 
     name: str
-    help: tuple[tuple[str, str], ...]
-    """Lines of the help page: how it is written, and what it does."""
+    help: tuple[tuple[str, str], ...]  # lines of the help page: usage and description
+    # Returns the text to print, which may be "", or None if the line isn't this command.
     run: Callable[[TypedCommand], str | None]
-    """Gives what to print, which may be nothing; None where the words are no command."""
-    following: tuple[str, ...] = ()
-    """What may follow the name."""
+    following: tuple[str, ...] = ()  # possible arguments
+    # Returns completions after the given arguments; None to offer just `following`.
     complete: Callable[[Sequence[str], KnownNames], Iterable[str]] | None = None
-    """What may come after these words behind the name; None where it is `following` alone."""
-    is_prompt: bool = False
-    """Whether it makes a prompt; then any words may follow."""
-    is_rare: bool = False
-    """Whether the help page only names it; `%vibe help all` has its lines."""
+    is_prompt: bool = False  # True if it makes a prompt of any words that follow
+    is_rare: bool = False  # True if only `%vibe help all` describes it; the short help page just lists its name
 
     def completions(self, words: Sequence[str], names: KnownNames) -> Iterable[str]:
-        """What may come after these words behind the name."""
+        """Return completions for the next argument."""
         if self.complete is not None:
             return self.complete(words, names)
         return () if words else self.following
 
 
 def run_command(line: str, build_app: Callable[[], "App"], present_app: "App | None") -> str | None:
-    """Do what a line says and give what to print; None where it is a prompt.
+    """Run a line as a command. Returns the text to print, or None if the line is a prompt.
 
     Raises:
-        ConfigError: a setting is wrong, or the line resembles a command and is none: that is no prompt that costs
-            tokens.
-        NotebookError: the user interrupted a question.
+        ConfigError: A setting is invalid, or the line resembles a command without being one. It isn't sent as a prompt,
+            which would cost tokens.
+        NotebookError: The user interrupted a question.
     """
     name, *words = line.split() or ["help"]
     command = next((one for one in COMMANDS if one.name == name), None)
@@ -105,7 +94,7 @@ def run_command(line: str, build_app: Callable[[], "App"], present_app: "App | N
 
 
 def help_page(*, whole: bool = False) -> str:
-    """What `%vibe help` prints: a page for a small terminal, or the whole list."""
+    """Return the output of `%vibe help`: a page for a small terminal, or the whole list."""
     shown = [command for command in COMMANDS if whole or not command.is_rare]
     lines = [f"{usage:<{_USAGE_WIDTH}}{words}" for command in shown for usage, words in command.help]
     if whole:
@@ -125,7 +114,7 @@ def _refuse_misspelt(command: VibeCommand | None, call: TypedCommand, name: str)
     words = call.words
     if command is None:
         known = {one.name: one.following for one in COMMANDS}
-        if meant := meant_command(name, words, known, lambda: call.build_app().skills.slash_names()):
+        if meant := meant_command(name, words, known, lambda line: call.build_app().skills.are_called(line)):
             raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {meant}? {_AS_PROMPT}")
         return
     if command.is_prompt:
@@ -139,7 +128,7 @@ def _refuse_misspelt(command: VibeCommand | None, call: TypedCommand, name: str)
 
 
 def _alone(run: Callable[[TypedCommand], str]) -> Callable[[TypedCommand], str | None]:
-    """A command that no word may follow."""
+    """Wrap an action so that it rejects arguments."""
     return lambda call: None if call.words else run(call)
 
 
@@ -218,7 +207,7 @@ def _choose_model(call: TypedCommand) -> str | None:
             models = call.build_app().models
             with without_working_folder():
                 from vibe_jupyter.app.model_check import check_model
-            check_model(models.current(*names), print)
+            check_model(models.current(*names), print, whole=True)
             return ""
         case [name]:
             return call.build_app().models.choose(name)
@@ -230,9 +219,10 @@ def _choose_model(call: TypedCommand) -> str | None:
 
 
 def _refuse_name_and_prompt(command: str, name: str, known: Iterable[str]) -> None:
-    """
+    """Check that no prompt follows a name in a `%vibe model` or `%vibe agent` line.
+
     Raises:
-        ConfigError: a prompt follows the name; another model or agent would get it, name and all.
+        ConfigError: One does. It would be sent, including the name, to the previous model or agent.
     """
     if name in known or "@http" in name:
         raise ConfigError(
@@ -248,7 +238,7 @@ def _choose_agent(call: TypedCommand) -> str | None:
         return None
     if not call.words:
         return app.setup.list_agents()
-    if app.is_serving:  # code of a run must not choose who may do more
+    if app.is_serving:  # code of a run must not select an agent with more permissions
         raise NotebookError("A run is active in this kernel. Choose the agent when it is over.")
     return app.setup.choose_agent(call.words[0])
 
@@ -371,7 +361,7 @@ def _set_autoload(call: TypedCommand) -> str | None:
 
 def _set_up(call: TypedCommand) -> str:
     app = call.build_app()
-    if app.is_serving:  # code of a run must not choose where prompts go
+    if app.is_serving:  # code of a run must not choose where prompts are sent
         raise NotebookError("A run is active in this kernel. Connect a model when it is over.")
     with without_working_folder():
         from vibe_jupyter.commands.setup import setup_command
@@ -416,6 +406,7 @@ def _server_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
 
 _HELP: Final = VibeCommand("help", (("%vibe help [all]", "this page; or every command"),), _help, following=("all",))
 
+# In the order of the help page.
 COMMANDS: Final = (
     VibeCommand(
         "fix", (("%vibe fix", "fix the last error; the prompt includes its frames"),), _leave_to_prompt, is_prompt=True
@@ -584,4 +575,3 @@ COMMANDS: Final = (
     VibeCommand("stop", (("%vibe stop", "end the current run (also: Stop in its output, ■)"),), _alone(_stop_run)),
     _HELP,
 )
-"""In the order of the help page."""

@@ -1,4 +1,4 @@
-"""`%vibe report`: a methods section of the notebook, from what was recorded."""
+"""`%vibe report`: write a methods section about the notebook from recorded facts."""
 
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,12 @@ if TYPE_CHECKING:
 
 
 def report_command(app: "App") -> str:
-    """Put it into a Markdown cell; what to print, which is the text itself where no page takes it.
+    """Write the report to a Markdown cell.
+
+    Returns the message to print, which is the report itself if no page can take it.
 
     Raises:
-        NotebookError: a run is open, there is no notebook, or it does not answer.
+        NotebookError: A run is active, there is no notebook, or it doesn't respond.
     """
     if app.is_serving:
         raise NotebookError("A run is active in this kernel. Make the report when it is over.")

@@ -1,4 +1,4 @@
-"""`%vibe sent`: the latest request to the model server, byte by byte, and what its parts cost."""
+"""`%vibe sent`: show the latest model request verbatim, and the size of its parts."""
 
 import json
 import re
@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN
 from vibe_jupyter.llm.client import SentRequest
 
+# Parts of a request; each of its bytes belongs to exactly one.
 PARTS: Final = ("system", "tools", "report", "messages", "images", "settings")
-"""What a request is made of; every byte of it belongs to one of these."""
 WHOLE: Final = "all"
 _REPORT: Final = re.compile(r"<notebook>.*?</notebook>", re.DOTALL)
 _IMAGE: Final = re.compile(r'"data:image/[^"]*"|(?<="images":)\s*\[[^\]]*\]')
@@ -18,22 +18,19 @@ _BLANK: Final = re.compile(r"[ \t\r\n]*")
 
 
 class RequestPart(NamedTuple):
-    """One part of a request."""
+    """A part of a request."""
 
-    text: str
-    """As it was sent; pieces that are apart in the request stand one to a line."""
-    size: int
-    """Bytes of the request that belong to it."""
-    pieces: int
-    """How many."""
+    text: str  # verbatim text; pieces that aren't adjacent in the request are on separate lines
+    size: int  # bytes of the request that belong to it
+    pieces: int  # number of pieces
 
 
 def sent_command(sent: SentRequest | None, part: str = "") -> str | None:
-    """What to print; None where there is no such part.
+    """Return the text to print, or None for an unknown part.
 
     Args:
-        sent: the latest request; None where nothing was sent yet.
-        part: one of `PARTS`, or `WHOLE`; empty for what each costs.
+        sent: The latest request, or None if there was none.
+        part: One of `PARTS` or `WHOLE`, or "" for the sizes of all parts.
     """
     if part and part not in (*PARTS, WHOLE):
         return None
@@ -57,7 +54,7 @@ def sent_command(sent: SentRequest | None, part: str = "") -> str | None:
 
 
 def split_request(text: str) -> Mapping[str, RequestPart]:
-    """The parts of a request by their names, in the order of `PARTS`.
+    """Split a request into its parts, keyed in the order of `PARTS`.
 
     Args:
         text: JSON of the whole request.
@@ -85,12 +82,12 @@ def split_request(text: str) -> Mapping[str, RequestPart]:
 
 
 def token_count(text: str) -> int:
-    """Tokens of a text, rounded up."""
+    """Estimate the tokens of a text, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, str]]:
-    """Names and values of a JSON object, the values as they are written."""
+    """Yield the names and unparsed values of a JSON object."""
     at = _after_blank(text, at + 1)
     while text[at] != "}":
         name, at = _DECODER.raw_decode(text, at)
@@ -102,7 +99,7 @@ def _members(text: str, at: int) -> Iterator[tuple[str, str]]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """The items of a JSON list, as they are written."""
+    """Yield the unparsed items of a JSON array."""
     at = _after_blank(text, 1)
     while text[at] != "]":
         _, end = _DECODER.raw_decode(text, at)

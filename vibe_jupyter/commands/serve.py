@@ -1,4 +1,4 @@
-"""`%vibe serve …`: the gateway inside this kernel, on a thread of its own."""
+"""`%vibe serve …`: run the gateway in this kernel, on a separate thread."""
 
 import atexit
 import os
@@ -16,18 +16,18 @@ _NONE: Final = "The gateway does not run. %vibe serve start starts it."
 
 
 class KernelGateway:
-    """At most one. Main thread."""
+    """The gateway of this kernel, if started. Main thread only."""
 
     def __init__(self) -> None:
         self._server: GatewayServer | None = None
         self._gave_token = False
 
     def start(self, folder: Path) -> str:
-        """Start it; what to print.
+        """Start the gateway. Returns the message to print.
 
         Raises:
-            ConfigError: a setting is wrong, or no port can be listened on.
-            NotebookError: it runs already.
+            ConfigError: A setting is invalid, or no port is available.
+            NotebookError: It is already running.
         """
         if self._server is not None:
             raise NotebookError(f"The gateway runs already, at {self._server.url}.")
@@ -41,7 +41,7 @@ class KernelGateway:
         return f"{self.status()}\n{_HOW.format(token=TOKEN)}"
 
     def stop(self) -> str:
-        """End it; what to print."""
+        """Stop the gateway. Returns the message to print."""
         server, self._server = self._server, None
         atexit.unregister(self.stop)
         if server is None:
@@ -53,7 +53,7 @@ class KernelGateway:
         return "The gateway is stopped."
 
     def status(self) -> str:
-        """How it stands."""
+        """Describe the gateway's state."""
         if self._server is None:
             return _NONE
         state = self._server.agents.mcp_state()
@@ -61,12 +61,11 @@ class KernelGateway:
         return f"The gateway is at {self._server.url}, with {tools}; {len(self._server.parts.live)} answers under way."
 
 
-GATEWAY: Final = KernelGateway()
-"""Of this kernel."""
+GATEWAY: Final = KernelGateway()  # the gateway of this kernel
 
 
 def _server(folder: Path) -> GatewayServer:
-    """At the usual port, or at one that is free."""
+    """Create a server on the default port, or on a free one if that is in use."""
     try:
         return GatewayServer(folder, os.environ, port=PORT)
     except ConfigError:

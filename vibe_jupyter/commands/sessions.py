@@ -1,4 +1,4 @@
-"""What `%vibe sessions`, `delete`, `export` and `history` print, and the list that a shell gets."""
+"""Output of `%vibe sessions`, `delete`, `export` and `history`, and the session table of the command line."""
 
 import builtins
 import contextlib
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from IPython.core.error import StdinNotImplementedError
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.shown_names import decodable_name
 from vibe_jupyter.session.export import as_json, as_markdown
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.session.store import SavedSession, unique_ids
@@ -18,23 +19,21 @@ from vibe_jupyter.session.store import SavedSession, unique_ids
 if TYPE_CHECKING:
     from vibe_jupyter.app.sessions import KernelSessions
 
-LISTED: Final = 30
-"""Conversations that a list shows in a notebook."""
+LISTED: Final = 30  # conversations listed in a notebook
 _TITLE: Final = 48
-_PLACE: Final = 28
-"""Characters of a column."""
+_PLACE: Final = 28  # characters of a column
 _PROMPT: Final = 100
 _SUFFIXES: Final = (".md", ".markdown", ".json")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def list_command(sessions: "KernelSessions", *, everywhere: bool) -> str:
-    """`%vibe sessions`."""
+    """Run `%vibe sessions`. Returns the text to print."""
     known = sessions.saved.store.sessions()
     if not known:
         return "No conversation is saved yet."
     present = sessions.conversation.id if sessions.conversation is not None else ""
-    folder = sessions.saved.place().folder
+    folder = decodable_name(sessions.saved.place().folder)
     here = [one for one in known if everywhere or (folder and one.folder == folder) or one.id == present]
     others = len(known) - len(here)
     lines = [session_table(here[:LISTED], known, present=present)] if here else ["None of this folder."]
@@ -47,12 +46,12 @@ def list_command(sessions: "KernelSessions", *, everywhere: bool) -> str:
 
 
 def session_table(listed: Sequence[SavedSession], known: Sequence[SavedSession], *, present: str = "") -> str:
-    """A line each: short id, age, messages, cost, notebook or folder, and title.
+    """Format conversations as lines of id, age, messages, cost, notebook or folder, and title.
 
     Args:
-        listed: the ones to show.
-        known: all there are, from which an id must be told.
-        present: id of the open one, which is marked.
+        listed: The conversations to show.
+        known: All conversations, among which the shortened ids must be unique.
+        present: Id of the open conversation, which is marked.
     """
     ids = unique_ids(known)
     width = max((len(ids[one.id]) for one in listed), default=0)
@@ -68,7 +67,7 @@ def session_table(listed: Sequence[SavedSession], known: Sequence[SavedSession],
 
 
 def delete_command(sessions: "KernelSessions", name: str, *, is_sure: bool) -> str:
-    """`%vibe delete`."""
+    """Run `%vibe delete`, asking first unless `is_sure`. Returns the text to print."""
     found = sessions.saved.find(name)
     told = f"{found.title!r} ({found.short_id}, {found.messages:,} messages, {age_of(found.ended)} old)"
     if not is_sure:
@@ -85,7 +84,7 @@ def delete_command(sessions: "KernelSessions", name: str, *, is_sure: bool) -> s
 
 
 def export_command(sessions: "KernelSessions", words: Sequence[str]) -> str:
-    """`%vibe export`."""
+    """Run `%vibe export`. Returns the text to print."""
     name, file = "", ""
     for word in words:
         if PurePath(word).suffix.lower() in _SUFFIXES and not file:
@@ -105,13 +104,13 @@ def export_command(sessions: "KernelSessions", words: Sequence[str]) -> str:
         raise ConfigError(f"{path} exists already. Name another file.") from None
     except OSError as error:
         with contextlib.suppress(OSError):
-            path.unlink()  # a part of it looks like the whole
+            path.unlink()  # a partial file could be mistaken for a complete one
         raise ConfigError(f"Cannot write {path}: {error.strerror}. Name another file.") from error
     return f"Written: {path}, {os.path.getsize(path):,} bytes."
 
 
 def history_command(sessions: "KernelSessions") -> str:
-    """`%vibe history`."""
+    """Run `%vibe history`. Returns the text to print."""
     prompts = sessions.conversation.prompts if sessions.conversation is not None else []
     if not prompts:
         return "No prompts yet in this conversation. %vibe resume continues an earlier one."
@@ -123,7 +122,7 @@ def history_command(sessions: "KernelSessions") -> str:
 
 
 def recall_command(sessions: "KernelSessions", number: int) -> str:
-    """`%vibe history N`."""
+    """Run `%vibe history N`: put the prompt into the next cell."""
     prompts = sessions.conversation.prompts if sessions.conversation is not None else []
     if not 1 <= number <= len(prompts):
         there_are = f"There are {len(prompts)}." if prompts else "There are none yet."
@@ -133,7 +132,7 @@ def recall_command(sessions: "KernelSessions", number: int) -> str:
 
 
 def place_of(session: SavedSession) -> str:
-    """Where a conversation was held, in a few words."""
+    """Describe in which notebook or folder a conversation was held."""
     if session.is_foreign:
         return f"Mistral Vibe, {PurePath(session.folder).name}"
     if session.notebook:
@@ -145,7 +144,7 @@ def place_of(session: SavedSession) -> str:
 
 
 def age_of(time: str) -> str:
-    """How long ago that was."""
+    """Format the time since a timestamp."""
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
     except (ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""`%vibe setup` where no form can be shown: a few questions lead to a model that answers.
+"""Console variant of `%vibe setup`, used if no form can be shown: questions that lead to a working model.
 
-Questions are plain text prompts, which every front end has. A key is asked for without showing it, so it stands neither
-in the notebook nor in the history.
+Questions are plain text prompts, which every front end supports. The key is read without echo, so it appears neither in
+the notebook nor in the history.
 """
 
 import builtins
@@ -34,49 +34,49 @@ if TYPE_CHECKING:
 
 Line = TypeVar("Line", bound=str)
 
-SHOWN_MODELS: Final = 20
-"""Models of a server that are listed; any other can be typed."""
-LISTING_WAIT: Final = 30.0
-"""Seconds that a server may take to list its models."""
+SHOWN_MODELS: Final = 20  # models listed of a server; others can be typed
+LISTING_WAIT: Final = 30.0  # seconds that a server may take to list its models
 _NOTHING: Final = "Nothing was changed."
 _TRY_DEMO: Final = f"{_NOTHING} To see the demo model: %vibe look around"
 _DEMO: Final = "the demo model: a script on this machine; no AI, no key, no network"
 
 
 def setup_command(app: "App", say: Callable[[str], None]) -> str:
-    """`%vibe setup`: the form where a page draws it, else questions.
+    """Run `%vibe setup`: show the form if a page draws it, else ask questions.
 
     Raises:
-        ConfigError: something cannot be written.
+        ConfigError: A file or the keyring can't be written.
     """
     if app.connect_form.show() is not None:
-        return ""  # it leaves its own line
+        return ""  # the form leaves its own text in the output
     return GuidedSetup(app.setup, ModelSetup(app.setup, app.models), say).work()
 
 
 class GuidedSetup:
-    """Asks, tries what was answered, and writes it. Main thread."""
+    """Setup by questions: asks, tests the answers, and saves them. Main thread only."""
 
     def __init__(
         self, setup: KernelSettings, models: ModelSetup, say: Callable[[str], None], *, has_session: bool = True
     ) -> None:
-        """
+        """Prepare the questions without asking any.
+
         Args:
-            setup: the settings.
-            models: what can be chosen.
-            say: prints.
-            has_session: whether this process asks the model later, and may so keep a key for itself.
+            setup: The settings.
+            models: Conversion of the answers to a model and to settings.
+            say: Prints a line.
+            has_session: Whether this process will use the model, so that it may hold the key in memory.
         """
         self._setup = setup
         self._has_session = has_session
         self._models = models
         self._say = say
+        self.is_stopped = False  # True once the user ended the questions
 
     def work(self) -> str:
-        """The whole conversation; what to print at its end.
+        """Ask all questions and save the answers. Returns the message to print.
 
         Raises:
-            ConfigError: something cannot be written.
+            ConfigError: A file or the keyring can't be written.
         """
         try:
             return self._ask_until_it_works()
@@ -84,6 +84,7 @@ class GuidedSetup:
             place = config.config_path(self._setup.environ)
             return f"This session is non-interactive. Run %vibe setup in a notebook, or write {place} yourself."
         except (KeyboardInterrupt, EOFError):
+            self.is_stopped = True
             return f"Stopped. {_NOTHING} %vibe setup asks again."
 
     def _ask_until_it_works(self) -> str:
@@ -101,7 +102,7 @@ class GuidedSetup:
         return f"Written: {config.config_path(self._setup.environ)}. Start a cell with %%vibe and type a prompt."
 
     def _ask_offer(self) -> ProviderOffer | None:
-        """The provider; None for the demo model."""
+        """Ask for a provider. Returns None for the demo model."""
         found = dict(zip(OFFERS, self._found_servers(), strict=True))
         offers = sorted(OFFERS, key=lambda offer: not found[offer])
         lines = {
@@ -122,7 +123,7 @@ class GuidedSetup:
             engine.close()
 
     def _ask_connection(self, offer: ProviderOffer) -> ModelConnection:
-        """Everything but the provider. What cannot be used is asked for again."""
+        """Ask for everything but the provider, repeating questions after unusable answers."""
         while True:
             base = offer.api_base
             if not offer.variable:
@@ -152,7 +153,7 @@ class GuidedSetup:
         return key
 
     def _ask_model(self, connection: ModelConnection) -> str:
-        """The name of the model, from what the server lists or as it is typed."""
+        """Ask for a model, by its number in the server's list or by name."""
         listed = self._models.models_first(connection, self._list_models(connection))
         width = max((len(one.name) for one in listed[:SHOWN_MODELS]), default=0)
         for number, one in enumerate(listed[:SHOWN_MODELS], 1):
@@ -189,7 +190,7 @@ class GuidedSetup:
         return self._ask_line("Where should the key be stored?", lines)
 
     def _ask_line(self, title: str, lines: Mapping[Line, str]) -> Line:
-        """What the chosen line is named."""
+        """Ask for one of the lines. Returns its key."""
         self._say(title)
         for number, line in enumerate(lines.values(), 1):
             self._say(f"  {number}  {line}")
@@ -200,4 +201,4 @@ class GuidedSetup:
                 return names[int(answer) - 1]
             if answer in names:
                 return next(name for name in names if name == answer)
-            self._say("That is none of the lines.")  # not repeated: it may be the key itself
+            self._say("That is none of the lines.")  # the answer isn't repeated in the message, because it may be a key

@@ -1,4 +1,4 @@
-"""`%vibe undo`."""
+"""`%vibe undo`: undo a run, or list the runs."""
 
 import builtins
 from collections.abc import Sequence
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.undo import UndoResult
     from vibe_jupyter.session.undo_plan import UndoPlan
 
-_PROMPT: Final = 60
-"""Characters of a prompt in the list."""
+_PROMPT: Final = 60  # characters of a prompt in the list
 _STAYS: Final = "Outputs still show the last run."
 
 
 def undo_command(app: "App", words: Sequence[str]) -> str | None:
-    """What to print; None where the words are no command."""
+    """Run the command. Returns the text to print, or None if the words aren't its arguments."""
     match words:
         case ["list" | "--list"]:
             return _listing(app.undo.runs())
@@ -40,7 +39,7 @@ def undo_command(app: "App", words: Sequence[str]) -> str | None:
 
 
 def result_text(plan: "UndoPlan", result: "UndoResult") -> str:
-    """What was done, and what was not, by name."""
+    """Describe by name what was restored and what wasn't."""
     if result.restored:
         done = f"Undone: {', '.join(result.restored)}."
     else:

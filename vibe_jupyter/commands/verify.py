@@ -1,4 +1,4 @@
-"""`%vibe verify`: the notebook, run from the top in a fresh kernel, and what it shows that it does not show here."""
+"""`%vibe verify`: run the notebook in a fresh kernel, and report cells whose outputs differ."""
 
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def verify_command(app: "App", until: str | None = None) -> str:
-    """Verify all cells, or those up to one; what to print.
+    """Verify all cells, or those up to `until`. Returns the text to print.
 
     Raises:
-        NotebookError: a run is open, there is no notebook, or it could not be run.
+        NotebookError: A run is active, there is no notebook, or it can't be run.
     """
     if app.is_serving:
         raise NotebookError("A run is active in this kernel. Verify the notebook when it is over.")

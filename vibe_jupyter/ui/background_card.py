@@ -1,6 +1,6 @@
-"""The card of cells that run in the background: how they stand, and, when they are done, a button to go on.
+"""Card for cells that run in the background: their progress and, once they are done, a button to continue.
 
-It stands below the output of the run that queued them, and turns into the view of the run that goes on.
+It is shown below the output of the run that queued them, and becomes the view of the run that continues.
 """
 
 import asyncio
@@ -26,15 +26,17 @@ _CARD: Final = "background"
 
 
 class BackgroundCard:
-    """Opened and closed on the main thread; all else on the engine's loop."""
+    """Progress card of background cells.
+
+    Open and close it on the main thread; everything else runs on the engine's loop.
+    """
 
     def __init__(self, handled: Handled, *, on_continue: Callable[[], None], on_leave: Callable[[], None]) -> None:
         self._channel = PageChannel(self._hear_page, handled)
         self._handled = handled
         self._on_continue = on_continue
         self._on_leave = on_leave
-        self._id = ""
-        """Of what is asked now: a page answers each once."""
+        self._id = ""  # id of the current question; a page answers each id once
         self._words = ""
         self._began = 0.0
         self._asks = False
@@ -42,20 +44,20 @@ class BackgroundCard:
 
     @property
     def shown(self) -> ShownView | None:
-        """What a page needs to draw it again; None when it is closed."""
+        """Ids a page needs to redraw the card, or None once it is closed."""
         return self._channel.shown
 
     def open(self, words: str) -> None:
-        """Put it into the output of the cell that runs, with what is left of it where no page draws it. Main thread."""
+        """Display the card in the output of the running cell, with a static fallback. Main thread."""
         self._words = words
         self._channel.open(_kept(words))
 
     async def tell(self, words: str, *, asks: bool = False) -> None:
-        """Say how the cells stand.
+        """Update the displayed progress.
 
         Args:
-            words: to the user.
-            asks: whether the user may go on.
+            words: Text shown to the user.
+            asks: Whether to offer the Continue button.
         """
         loop = asyncio.get_running_loop()
         self._began = self._began or loop.time()
@@ -65,24 +67,24 @@ class BackgroundCard:
             self._channel.show(self._parts())
 
     async def is_drawn(self, *, within: float) -> bool:
-        """Whether a page shows it by now, or in so many seconds."""
+        """Return whether a page has drawn the card, waiting up to `within` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._drawn.wait()
         return self._drawn.is_set()
 
     def close(self, words: str) -> MimeBundle:
-        """Leave these words in its place; what stays in the notebook. Main thread."""
+        """Replace the card with static text and return the bundle that stays in the notebook. Main thread."""
         left = _kept(words)
         self._channel.close((left,), words)
         return left
 
     def turned_into(self, transcript: Transcript) -> WidgetFrontEnd:
-        """A front end that shows a run in its place."""
+        """Return a front end that shows a run in the card's place."""
         return _InItsPlace(transcript, handled=self._handled, channel=self._channel, drawn=self._drawn)
 
     def _hear_page(self, message: FromPage, _by: DecidedBy) -> None:
-        if isinstance(message, ViewLoaded | ViewGone):  # cleared, it is not put into a cell that has ended
+        if isinstance(message, ViewLoaded | ViewGone):  # a cleared card can't be added to a cell that has finished
             return
         if isinstance(message, ViewAlive):
             self._drawn.set()
@@ -95,7 +97,7 @@ class BackgroundCard:
             case Reject(approval_id=self._id) if self._asks:
                 self._asks = False
                 self._on_leave()
-            case _:  # Stop is heard when the cells are over: what ended them was the page, which interrupts the kernel
+            case _:  # ignore Stop: the cells are over, and the page that ended them has interrupted the kernel itself
                 pass
 
     def _parts(self) -> list[ViewPart]:
@@ -127,7 +129,7 @@ def _kept(words: str) -> MimeBundle:
 
 
 class _InItsPlace(WidgetFrontEnd):
-    """A run in a view that the page has drawn already."""
+    """Front end of a run whose view the page has already drawn."""
 
     def __init__(self, transcript: Transcript, *, handled: Handled, channel: PageChannel, drawn: asyncio.Event) -> None:
         super().__init__(transcript, handled=handled)
@@ -138,7 +140,7 @@ class _InItsPlace(WidgetFrontEnd):
         self._send = send
 
     def divide(self, call_id: str) -> None:
-        """It stays in one piece: the cell has ended, and no page takes another output from the kernel."""
+        """Do nothing: the cell has finished, and a page accepts no further outputs for it from the kernel."""
 
     async def on_event(self, event: Event) -> None:
         if self._is_first:

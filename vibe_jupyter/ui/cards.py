@@ -1,4 +1,4 @@
-"""Cards: a call with its preview that waits for a click, and questions to the user, as HTML or on a text prompt."""
+"""Approval cards and question cards, as HTML or on a text prompt."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -41,10 +41,8 @@ from vibe_jupyter.ui.icons import icon_html, tool_icon
 from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, is_link, join_markup
 from vibe_jupyter.ui.text import has_hidden, one_line, plural_text, readable_text
 
-LONG_PREVIEW = 15
-"""Lines from which the card says how long its content is."""
-LONG_LINE = 100
-"""Characters of a line from which it does so too."""
+LONG_PREVIEW = 15  # lines; a longer preview gets a size note
+LONG_LINE = 100  # characters; so does a preview with a longer line
 
 CODE_GRANT = (
     "Code that runs here can do anything your account can: “for this session” lets the agent run any code "
@@ -52,6 +50,7 @@ CODE_GRANT = (
 )
 STILL_ASKED = "Files outside the project and protected files are still asked about."
 HIGH_RISK_HINT = "To run it, click the red button (or press Space on it). Calls like this can't be allowed in advance."
+# What a permission for each tool allows, as a noun phrase.
 _DEEDS: Mapping[str, str] = {
     "edit_cell": "cell edits",
     "insert_cell": "new cells",
@@ -67,15 +66,14 @@ _DEEDS: Mapping[str, str] = {
     "checkpoint": "restoring earlier states",
     "task": "sub-agents",
 }
-"""What a permission for a tool lets the agent do, in words."""
 KEPT_GRANT = "“In this project” is saved until you revoke it: %vibe permissions."
 HIDDEN_WARNING = "It contains hidden characters, shown as codes such as ⟨U+202E⟩."
 LOOKALIKE_WARNING = "It contains look-alike letters, shown as codes such as ⟨U+0430⟩."
 
-EFFECT_LENGTH = 400
-"""Characters of one line about an effect, and of why a card asks."""
+EFFECT_LENGTH = 400  # characters of one effect line, and of the reason for asking
 _RISK_SIGNS: Mapping[Risk, str] = {"low": "·", "medium": "!", "high": "‼"}
 
+# Icons by kind of effect. Others get the warning icon.
 _EFFECT_ICONS: Mapping[str, str] = {
     "Harmless": "read",
     "Reads outside the project": "read",
@@ -88,24 +86,23 @@ _EFFECT_ICONS: Mapping[str, str] = {
     "Leaves this computer": "web",
     "Affects others": "web",
 }
-"""By the kind of an effect; others have a sign of warning."""
 
 _KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
 _TOOLS = re.compile(r"\w+(?:\+\w+)*")
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 
-TAB_LENGTH = 24
-"""Characters of a question that stand on its tab where it has no header."""
+TAB_LENGTH = 24  # characters of a question used as its tab label if it has no header
 
-NUMBER_KEYS = 9
-"""Choices of a question that a key chooses: 1 for the first."""
+NUMBER_KEYS = 9  # number of choices with a shortcut key (1 is the first)
 
-SKIP = "-"
-"""The answer that answers nothing, and ends the asking."""
+SKIP = "-"  # answer that skips all questions
 
 
 def card_html(request: ApprovalRequested, find_cell: FindCell = no_cell) -> Markup:
-    """The card in the live view. Its buttons say what they do in attributes; the page sends the command."""
+    """Render an approval card for the live view.
+
+    Buttons carry their action in attributes; the page sends the command.
+    """
     heading = card_title(request)
     edited = editable_argument(request)
     is_row = request.risk == "low" and "\n" not in request.preview.text and len(request.preview.text) <= LONG_LINE
@@ -132,22 +129,22 @@ def card_html(request: ApprovalRequested, find_cell: FindCell = no_cell) -> Mark
 
 
 def written_cells(request: ApprovalRequested, find_cell: FindCell) -> str | None:
-    """Ids of the cells that the call would change, for the page to mark them; None for none."""
+    """Return the space-separated ids of the cells the call would change, for the page to highlight, or None."""
     found = [find_cell(one.value) for one in request.resources if one.kind == "cell" and one.access == "write"]
     return " ".join(cell.id for cell in found if cell is not None) or None
 
 
 def card_title(request: ApprovalRequested) -> str:
-    """What is asked, such as ``Run code``."""
-    # A command stands on the card whole; its first line need not stand in the title again.
+    """Return the card's title, such as ``Run code``."""
+    # The card shows a command in full, so its first line would be redundant in the title.
     target = "" if request.preview.kind == "command" else request.headline.target
     return one_line(_unmistakable(f"{request.headline.asking} {target}".strip()))
 
 
 def editable_argument(request: ApprovalRequested) -> str | None:
-    """The argument the user may change; None where there is none, or where an editor would not show all of it.
+    """Return the argument the user may edit, or None if there is none or an editor couldn't show all of it.
 
-    A diff shows what the argument makes of a text, and some cards what all arguments come to; the editor then has the
+    Diffs, and some cards that combine all arguments, preview the effect of the argument; the editor then shows the
     argument itself.
     """
     preview = request.preview
@@ -159,7 +156,7 @@ def editable_argument(request: ApprovalRequested) -> str | None:
 
 
 def argument_text(arguments: str, name: str | None) -> str | None:
-    """A string argument out of a call's JSON, or all of them."""
+    """Extract a string argument (or all arguments, for `WHOLE`) from a call's JSON."""
     try:
         given = _ARGUMENTS.validate_json(arguments)
     except ValidationError:
@@ -169,12 +166,12 @@ def argument_text(arguments: str, name: str | None) -> str | None:
 
 
 def card_hints(request: ApprovalRequested) -> list[str]:
-    """What a user should know before answering."""
+    """Return warnings and grant notes to show before the user decides."""
     return [*text_warnings(request), *grant_hints(request)]
 
 
 def text_warnings(request: ApprovalRequested) -> list[str]:
-    """What of its text is not what it looks like."""
+    """Warn about hidden characters and look-alike letters in the shown text."""
     out = [HIDDEN_WARNING] if has_hidden(request.preview.text) else []
     shown = f"{request.headline.target}\n{request.preview.text}"
     if _unmistakable(shown) != shown:
@@ -183,7 +180,7 @@ def text_warnings(request: ApprovalRequested) -> list[str]:
 
 
 def _unmistakable(text: str) -> str:
-    """With letters written out that look like others; ASCII alone, as most texts are, has none."""
+    """Escape look-alike letters. ASCII text, the common case, has none."""
     return text if text.isascii() else escape_lookalikes(text)
 
 
@@ -192,7 +189,7 @@ def _unmistakable_preview(preview: Preview) -> Preview:
 
 
 def grant_hints(request: ApprovalRequested) -> list[str]:
-    """What it means to allow more than this once."""
+    """Explain what allowing more than this one call means."""
     out: list[str] = []
     if request.remember_as is not None:
         is_code = any(
@@ -205,7 +202,7 @@ def grant_hints(request: ApprovalRequested) -> list[str]:
 
 
 def effect_lines(request: ApprovalRequested) -> list[str]:
-    """What each part does, as plain text, a line each."""
+    """Return one line of plain text per effect."""
     said = (
         f"{_RISK_SIGNS[effect.risk]} {effect.part}: {effect.text} ({effect.tag}). {effect.detail}"
         for effect in request.effects
@@ -214,7 +211,7 @@ def effect_lines(request: ApprovalRequested) -> list[str]:
 
 
 def size_note(preview: Preview) -> str:
-    """How long the content is, where not all of it may be in sight."""
+    """Return the size of the content if not all of it may be visible, else ""."""
     if preview.kind == "diff":
         done = zip(count_changes(preview.text), ("added", "removed"), strict=True)
         return ", ".join(f"{plural_text(count, 'line')} {word}" for count, word in done if count)
@@ -225,7 +222,7 @@ def size_note(preview: Preview) -> str:
 
 
 def _grant_scope(pattern: str) -> str:
-    """What a session grant would let through: every call of some tools, or what a pattern describes."""
+    """Describe what a session grant allows: all calls of some tools, or calls matching a pattern."""
     if _TOOLS.fullmatch(pattern):
         deeds = " and ".join(_DEEDS.get(name, f"all calls of {name}") for name in pattern.split("+"))
         return f"“For this session” allows {deeds} until the kernel restarts. {STILL_ASKED}"
@@ -248,7 +245,7 @@ def _card_header(request: ApprovalRequested) -> Markup:
 
 
 def counts_html(preview: Preview) -> Markup:
-    """How many lines it adds and removes; of code all are new, and of words it says nothing."""
+    """Render the counts of added and removed lines. Code counts as added; prose has no counts."""
     if preview.kind == "text":
         return html_element("span", class_="vibe-size")
     added, removed = count_changes(preview.text) if preview.kind == "diff" else (len(preview.text.splitlines()), 0)
@@ -259,18 +256,18 @@ def counts_html(preview: Preview) -> Markup:
 
 
 def sentence_text(words: str) -> str:
-    """The same with a capital at its beginning."""
+    """Capitalize the first letter and leave the rest."""
     return f"{words[:1].upper()}{words[1:]}"
 
 
 def _reason_text(request: ApprovalRequested) -> str:
-    """Why it asks; of what weighs high, what makes it so, unless there is more to say."""
+    """Return the reason for asking, or the high-risk tags if the reason is a single clause."""
     tags = list(dict.fromkeys(effect.tag for effect in request.effects if effect.risk == "high"))
     return sentence_text(" · ".join(tags) if tags and " · " not in request.reason else request.reason)
 
 
 def _effect_rows(effects: Sequence[Effect]) -> Markup:
-    """Each part of a command on its own row."""
+    """Render each part of a command as a row."""
     if not effects:
         return NOTHING
     rows = [
@@ -291,7 +288,7 @@ def _effect_rows(effects: Sequence[Effect]) -> Markup:
 
 
 def _worded(text: str) -> Markup:
-    """Words with names of things in backticks."""
+    """Render text, with names in backticks as code."""
     pieces = _unmistakable(text).split("`")
     return join_markup(
         *(html_element("code", escape_text(one)) if at % 2 else inert_text(one) for at, one in enumerate(pieces))
@@ -301,7 +298,7 @@ def _worded(text: str) -> Markup:
 def _argument_editor(text: str | None) -> Markup:
     if text is None:
         return NOTHING
-    # The parser drops a line end right behind the tag.
+    # The HTML parser drops a newline directly after the opening tag.
     content = Markup("\n" + escape_text(text))
     return html_element(
         "textarea", content, class_="vibe-editor", hidden=True, aria_label="Edit the code before it runs"
@@ -325,7 +322,7 @@ def _card_footer(request: ApprovalRequested, can_edit: bool) -> Markup:
 
 
 def _grant_menu(request: ApprovalRequested) -> Markup:
-    """For how long the same may run without asking, and what is asked about all the same."""
+    """Render the menu of session and project grants, with notes on what will still need approval."""
     if request.remember_as is None:
         return NOTHING
     return html_element(
@@ -350,7 +347,7 @@ def _denial_form() -> Markup:
 
 
 def card_button(action: str, label: str, *, key: str = "", look: str = "") -> Markup:
-    """A button of a card, with what it does and the key that does it too."""
+    """Render a card button with its action and its shortcut key."""
     return html_element(
         "button",
         escape_text(label),
@@ -363,7 +360,7 @@ def card_button(action: str, label: str, *, key: str = "", look: str = "") -> Ma
 
 
 def preview_html(preview: Preview, look: CodeLook) -> Markup:
-    """Everything of it."""
+    """Render the whole preview."""
     if preview.kind == "text":
         return html_element("div", inert_text(preview.text), class_="vibe-words" if look is LIVE else None)
     if look is not LIVE:
@@ -388,7 +385,7 @@ def preview_html(preview: Preview, look: CodeLook) -> Markup:
 
 
 def question_card_html(asked: QuestionAsked) -> Markup:
-    """The card in the live view. What is chosen stays in the page until it is sent."""
+    """Render a question card for the live view. Choices stay in the page until they are sent."""
     title = question_heading(asked)
     several = len(asked.questions) > 1
     return html_element(
@@ -436,7 +433,7 @@ def _question_tabs(asked: QuestionAsked) -> Markup:
 def _question_panel(question: Question, place: int, question_id: str, *, in_tabs: bool) -> Markup:
     group = f"{question_id}-{place}"
     kind = "checkbox" if question.multi_select else "radio"
-    # A panel of its own around the choices: the role of a fieldset cannot be another.
+    # An extra panel around the choices: a fieldset can't take another ARIA role.
     return html_element(
         "div",
         html_element(
@@ -455,7 +452,7 @@ def _question_panel(question: Question, place: int, question_id: str, *, in_tabs
 
 
 def _address_link(address: str) -> Markup:
-    """Followed by the reader's click alone; its text is where it leads."""
+    """Render a link that opens only on a click and shows its address as text."""
     if not is_link(address):
         return NOTHING
     shown = html_element("a", escape_text(address), href=address, target="_blank", rel="noopener noreferrer nofollow")
@@ -483,7 +480,7 @@ def _own_words(question: Question) -> Markup:
 
 
 def _option_key(place: int) -> Markup:
-    """The key that chooses what stands there; the page knows it by the place alone."""
+    """Render the shortcut key of an option. The page derives the option from its position."""
     return html_element("kbd", Markup(str(place)), aria_hidden="true") if place <= NUMBER_KEYS else NOTHING
 
 
@@ -509,10 +506,10 @@ def _short_label(text: str) -> str:
 
 
 def ask_questions(asked: QuestionAsked, read_line: Callable[[str], str], write: Callable[[str], None]) -> Answer:
-    """Ask one after the other. Main thread.
+    """Ask the questions one by one on the text prompt. Main thread.
 
     Raises:
-        EOFError, NotImplementedError: nobody can answer.
+        EOFError, NotImplementedError: There is no text prompt to answer on.
     """
     answers: list[Answered] = []
     write(f"\n{question_heading(asked)}\n")
@@ -526,12 +523,12 @@ def ask_questions(asked: QuestionAsked, read_line: Callable[[str], str], write: 
 
 
 def question_heading(asked: QuestionAsked) -> str:
-    """Who wants to know."""
+    """Return the card's heading, naming who asks."""
     return f"Question from {readable_text(one_line(asked.asker))}" if asked.asker else "Question"
 
 
 def understood_answer(question: Question, line: str) -> Answered:
-    """A line as an answer: numbers of options, one or, where that is allowed, several; else free text."""
+    """Parse a typed line: option numbers (several if allowed), else free text."""
     words = [word for word in line.replace(",", " ").split() if word]
     numbers = [int(word) for word in words if word.isdecimal() and 1 <= int(word) <= len(question.options)]
     fits = bool(words) and len(numbers) == len(words) and (question.multi_select or len(words) == 1)

@@ -1,4 +1,4 @@
-"""Cells that the model names by ``{{d8dc}}``, shown by the number they have: an id stays right when cells move."""
+"""Cell references such as ``{{d8dc}}``, displayed as cell numbers. Ids stay valid when cells move; numbers don't."""
 
 import re
 from collections.abc import Callable
@@ -6,24 +6,22 @@ from typing import Final
 
 from vibe_jupyter.protocol import Cell
 
-FindCell = Callable[[str], Cell | None]
-"""The cell of an id or of the beginning of one; None where none has it."""
+FindCell = Callable[[str], Cell | None]  # finds a cell by its id or an id prefix; None if there is no match
 REFERENCE: Final = re.compile(r"\{\{([\w-]{1,64})\}\}", re.ASCII)
 _NAMED: Final = re.compile(r"\bcells?\s\Z", re.ASCII | re.IGNORECASE)
 _PIECE: Final = re.compile(r"\n|`+|~+|\{\{[\w-]{1,64}\}\}|[^\n`~{]+|\{", re.ASCII)
 _UNFINISHED: Final = re.compile(r"(?:`+|~+|\{(?:\{[\w-]{0,64}\}?)?)\Z", re.ASCII)
 _BEFORE_FENCE: Final = re.compile(r"\s*(?:(?:[-*+>]|\d+[.)])\s+)*\Z")
-_FENCE: Final = 3
-"""Marks that open a block of code."""
+_FENCE: Final = 3  # characters that open a code block
 
 
 def no_cell(_reference: str) -> Cell | None:
-    """Where no notebook is known."""
+    """Find no cell (for runs without a notebook)."""
     return None
 
 
 def cell_words(reference: str, find: FindCell, before: str) -> str:
-    """``cell 8``, or ``8`` where the text before it ends with "cell"; the reference itself where it names none."""
+    """Return ``cell 8``, or ``8`` if the preceding text ends with "cell"; unknown references are returned unchanged."""
     cell = find(reference)
     if cell is None:
         return reference
@@ -31,33 +29,30 @@ def cell_words(reference: str, find: FindCell, before: str) -> str:
 
 
 def with_cell_words(text: str, find: FindCell) -> str:
-    """A whole text, its references as words."""
+    """Replace all cell references in a complete text."""
     writer = CellWords(find)
     return writer.feed(text) + writer.end()
 
 
 class CellWords:
-    """Writes the references of a text that comes in pieces as words. Code stays as it is."""
+    """Replaces cell references in streamed text. Code is left unchanged."""
 
     def __init__(self, find: FindCell) -> None:
         self._find = find
-        self._held = ""
-        """An end that the next piece may complete."""
+        self._held = ""  # trailing text that the next chunk may complete
         self._line = ""
-        self._fence = ""
-        """The marks that opened a block of code; empty outside one."""
-        self._ticks = ""
-        """Those that opened code within a line."""
+        self._fence = ""  # characters that opened the current code block, or ""
+        self._ticks = ""  # backticks that opened the current inline code, or ""
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """Return the part of the text that can be displayed now."""
         text = self._held + text
         found = _UNFINISHED.search(text)
         ready, self._held = (text[: found.start()], text[found.start() :]) if found else (text, "")
         return "".join(map(self._written, _PIECE.findall(ready)))
 
     def end(self) -> str:
-        """The rest; what comes next is another text."""
+        """Return the remaining text and reset for the next one."""
         rest = "".join(map(self._written, _PIECE.findall(self._held)))
         self._held = self._line = self._fence = self._ticks = ""
         return rest
@@ -65,7 +60,7 @@ class CellWords:
     def _written(self, piece: str) -> str:
         if piece == "\n":
             if not self._line.strip():
-                self._ticks = ""  # code within a line ends with the paragraph at the latest
+                self._ticks = ""  # inline code ends with its paragraph at the latest
             self._line = ""
             return piece
         before, self._line = self._line, self._line + piece

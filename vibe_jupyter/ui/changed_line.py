@@ -1,4 +1,4 @@
-"""What a run changed, in one line at its end: cells by the numbers they have, and files, each with a link to it."""
+"""Summary line of a run's changes: cells by their current number, and files, each with a link."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,22 +15,20 @@ _PIECE = "white-space:nowrap;margin:0 0 0 14px"
 
 
 class ChangedName(NamedTuple):
-    """One thing that was changed, as it is shown."""
+    """A changed cell or file, as displayed."""
 
     label: str
-    what: str
-    """Such as ``edited`` or ``new file``."""
-    link: str
-    """Where a click leads; empty for nowhere."""
+    what: str  # such as ``edited`` or ``new file``
+    link: str  # href, or "" for none
 
 
 def changed_names(changes: Sequence[Change], find_cell: FindCell) -> tuple[ChangedName, ...]:
-    """The changes of a run, by the names that things have now."""
+    """Return the changes of a run with current cell numbers."""
     return tuple(_file_name(one) if one.kind == "file" else _cell_name(one, find_cell) for one in changes)
 
 
 def changed_html(names: Sequence[ChangedName]) -> Markup:
-    """The line in the kept form; nothing where nothing was changed."""
+    """Render the summary for the static output, or nothing if there are no changes."""
     if not names:
         return NOTHING
     head = html_element("span", Markup("Changed"), style=_QUIET)
@@ -38,7 +36,7 @@ def changed_html(names: Sequence[ChangedName]) -> Markup:
 
 
 def changed_text(names: Sequence[ChangedName]) -> str:
-    """The same as plain text; empty where nothing was changed."""
+    """Return the summary as plain text, or "" if there are no changes."""
     return f"Changed: {', '.join(f'{one.label} {one.what}' for one in names)}" if names else ""
 
 

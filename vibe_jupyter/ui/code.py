@@ -1,4 +1,4 @@
-"""Source code as coloured HTML: by class names in the live view, by weight and slant in what the notebook keeps."""
+"""Syntax highlighting as HTML: CSS classes in the live view, bold and italics in the saved output."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,38 +16,30 @@ from vibe_jupyter.protocol import Preview
 from vibe_jupyter.ui.markup import Markup, escape_text, html_element
 from vibe_jupyter.ui.text import fold_blanks
 
-HIGHLIGHT_LIMIT = 10_000
-"""Characters above which code stays without colours: lexing them takes 50 ms."""
-CACHED = 16
-"""Texts whose colours are remembered: a step is redrawn whenever it prints something."""
+HIGHLIGHT_LIMIT = 10_000  # characters; longer code isn't highlighted (lexing this much takes 50 ms)
+CACHED = 16  # highlighted texts to cache: a step is rendered again whenever it prints something
 
-Kind = Literal["k", "s", "m", "c"]
-"""Keyword, string, number, comment: the only four things that get a colour."""
-CodeLook = Mapping[Kind, str]
-"""How a kind is expressed: the attribute its span gets."""
+Kind = Literal["k", "s", "m", "c"]  # keyword, string, number, comment: the only token kinds with a style
+CodeLook = Mapping[Kind, str]  # attribute of a token's span, by kind
 
 LIVE: CodeLook = {"k": 'class="vibe-k"', "s": 'class="vibe-s"', "m": 'class="vibe-m"', "c": 'class="vibe-c"'}
+# Weight and slant rather than color: no color is readable on both light and dark backgrounds.
 KEPT: CodeLook = {"k": 'style="font-weight:bold"', "c": 'style="font-style:italic;opacity:0.75"'}
-"""No colour reads well on white and on dark; weight and slant do."""
+# The link color is up to the viewer and may not set links apart from the surrounding text.
 KEPT_LINK = "text-decoration:underline"
-"""Its colour is the viewer's; alone it would not tell a link from the words around it."""
-KEPT_LEFT = "text-align:left"
-"""For cells of a table: JupyterLab would have them to the right."""
-KEPT_RIGHT = "text-align:right"
-"""For a paragraph that is read from there: JupyterLab would have it to the left."""
+KEPT_LEFT = "text-align:left"  # table cells: JupyterLab aligns them right by default
+KEPT_RIGHT = "text-align:right"  # right-to-left paragraphs: JupyterLab aligns them left by default
+# JupyterLab breaks code inside words and adds no margin, and printed pages can't scroll.
 KEPT_PRE = "margin:6px 0;white-space:pre-wrap;word-break:normal;overflow-wrap:break-word"
-"""JupyterLab breaks code in the middle of words and leaves no space around it; paper has no room to scroll."""
+# Translucent backgrounds of diff lines: the page shows through, so text is readable on light and dark.
 KEPT_CHANGES: Mapping[str, str] = {
     "add": "background-color:rgba(46,160,67,0.2)",
     "del": "background-color:rgba(229,83,75,0.2)",
 }
-"""Tints behind lines of a diff: the ground of the page comes through, so text on them reads on white and on dark."""
 
-KEPT_WORD = "background-color:rgba(127,127,127,0.35)"
-"""Behind a word that changed, on top of the tint of its line."""
+KEPT_WORD = "background-color:rgba(127,127,127,0.35)"  # changed words, on top of the line's background
 
-Marks = tuple[tuple[tuple[int, int], ...], ...]
-"""For each line, ranges of its characters."""
+Marks = tuple[tuple[tuple[int, int], ...], ...]  # character ranges, per line
 
 _KINDS: tuple[tuple[_TokenType, Kind], ...] = (
     (Token.Comment, "c"),
@@ -56,6 +48,7 @@ _KINDS: tuple[tuple[_TokenType, Kind], ...] = (
     (Token.Keyword, "k"),
     (Token.Operator.Word, "k"),
 )
+# Accepted language names. A fixed list, since Pygments searches all installed packages for unknown ones.
 _LANGUAGES: Mapping[str, str] = {
     **dict.fromkeys(("python", "py", "python3", "ipython", "ipython3"), "python"),
     **dict.fromkeys(("bash", "sh", "shell", "zsh"), "bash"),
@@ -66,7 +59,6 @@ _LANGUAGES: Mapping[str, str] = {
     **dict.fromkeys(("cpp", "c++"), "cpp"),
     **{name: name for name in ("json", "toml", "sql", "html", "css", "c", "java", "go", "r", "julia", "xml", "ini")},
 }
-"""Names a text may ask for; a fixed list, since Pygments looks up unknown ones among all installed packages."""
 
 
 _WRITTEN_OUT = re.compile(r"⟨(?:U\+[0-9A-F]{4,6}|[\d,]+ blanks)⟩")
@@ -74,26 +66,26 @@ _ODD_BLANK = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 
 
 def code_lines(text: str, language: str, look: CodeLook, marks: Marks = ()) -> tuple[Markup, ...]:
-    """One safe piece of HTML for each line.
+    """Render code as one safe HTML fragment per line.
 
     Args:
-        text: the code.
-        language: its name; empty for no colours.
-        look: live or kept.
-        marks: for each line, the ranges of its characters that stand out, in order.
+        text: The code.
+        language: Language name, or "" for no highlighting.
+        look: Live or static styles.
+        marks: Character ranges to highlight per line, in ascending order.
     """
     return _coloured_lines(text, language, look is LIVE, marks)
 
 
 def code_html(text: str, language: str, look: CodeLook) -> Markup:
-    """The same as one piece, line ends kept."""
+    """Render code as one fragment, with its newlines."""
     return Markup("\n".join(code_lines(text, language, look)))
 
 
 def code_line(
     line: Markup, change: str | None = None, number: str | None = None, old_number: str | None = None
 ) -> Markup:
-    """The line end stands inside, where it draws no empty line and is still copied."""
+    """Render one line. The newline goes inside the element, where it adds no empty line but is still copied."""
     return html_element(
         "span",
         _marked_line(line),
@@ -106,7 +98,7 @@ def code_line(
 
 
 def _marked_line(line: Markup) -> Markup:
-    """What was hidden stands out, and blanks that are none to a program are written out too."""
+    """Highlight escaped hidden characters, and escape unusual spaces that programs don't treat as blanks."""
     shown = _ODD_BLANK.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", line)
     return Markup(_WRITTEN_OUT.sub(lambda found: f'<span class="vibe-hidden">{found[0]}</span>', shown))
 
@@ -116,7 +108,7 @@ def preview_language(preview: Preview) -> str:
 
 
 def line_digits(greatest: int) -> str | None:
-    """How wide line numbers get, where it is wider than usual."""
+    """Return the width of the line-number column if it exceeds the default, else None."""
     digits = len(str(greatest))
     return str(min(digits, 6)) if digits > 3 else None
 
@@ -142,7 +134,7 @@ def _coloured_lines(text: str, language: str, is_live: bool, marks: Marks) -> tu
 
 
 def _cut_at_marks(text: str, column: int, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    """Pieces of a text that begins at a column, and whether each stands out."""
+    """Split a text that starts at `column` into pieces, each with whether it is highlighted."""
     place = column
     for start, end in ranges:
         first, last = (min(max(one, place), column + len(text)) for one in (start, end))
@@ -167,7 +159,7 @@ def _code_span(kind: Kind | None, text: str, look: CodeLook) -> str:
 
 
 def code_tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
-    """Pieces of the text with their kind, neighbours of one kind joined."""
+    """Yield pieces of the text with their kind, merging adjacent pieces of the same kind."""
     lexer = _find_lexer(language) if len(text) <= HIGHLIGHT_LIMIT else None
     plain = text.replace("\r\n", "\n")
     if lexer is None:
@@ -175,6 +167,7 @@ def code_tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
         return
     last: Kind | None = None
     pieces: list[str] = []
+    # Not `get_tokens`, which strips leading newlines and appends a trailing one.
     for _, token, value in lexer.get_tokens_unprocessed(plain):
         kind = _token_kind(token)
         if kind != last and pieces:

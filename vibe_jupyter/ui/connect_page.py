@@ -1,9 +1,9 @@
-"""The form that connects a model, as the page draws it: its messages, and the widget that carries them.
+"""Widget and message types of the form for connecting a model.
 
-A key comes in messages of the page alone. The widget's state is its script, so no notebook keeps what was typed, and
-what the form leaves in the output is one line of text.
+The API key is only sent in messages from the page. The widget's state is just its script, so no notebook saves user
+input, and the form leaves one line of text in the output.
 
-The page's half of the messages is made from the types here, by ``scripts/contract_types.py``.
+``scripts/contract_types.py`` generates the page's TypeScript types from this module.
 """
 
 import asyncio
@@ -22,34 +22,32 @@ from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.ui.page import RunWidget, bundle_of, discard_view, make_view, widget_class
 
 CONNECT_FORM: Final = "connect-form.js"
-ALIVE_WITHIN: Final = 3.0
-"""Seconds a page has to draw the form before the questions are asked as text."""
-TEXT_LIMIT: Final = 4_000
-"""Characters of one field."""
+ALIVE_WITHIN: Final = 3.0  # seconds for a page to draw the form before the questions are asked as text
+TEXT_LIMIT: Final = 4_000  # characters of one field
 
 Text = Annotated[str, Field(max_length=TEXT_LIMIT)]
 FoundState = Literal["", "found", "not running", "key found"]
 
 
 class FormAlive(Value):
-    """A form was drawn and knows nothing yet."""
+    """Sent when a page has drawn the form and needs its contents."""
 
     type: Literal["alive"]
 
 
 class ModelsWanted(Value):
-    """List the models of a server."""
+    """Request for the models of a server."""
 
     type: Literal["models"]
     seq: int
-    """Of the request; the answer has it too."""
+    """Sequence number, echoed in the response."""
     provider: Text
     api_base: Text
     key: Text
 
 
 class ConnectWanted(Value):
-    """Try what was chosen, and use it."""
+    """Request to test and use the chosen settings."""
 
     type: Literal["connect"]
     provider: Text
@@ -58,17 +56,17 @@ class ConnectWanted(Value):
     model: Text
     place: Literal["keyring", "file", "session"]
     then: Literal["test", "save", "save_untested"]
-    """What follows: nothing, or saving where the test went well, or saving without a test."""
+    """Test only, save if the test passes, or save without testing."""
 
 
 class DemoWanted(Value):
-    """Use the demo model."""
+    """Request to use the demo model."""
 
     type: Literal["demo"]
 
 
 class FormCancelled(Value):
-    """The user wants none of it."""
+    """Sent when the user closes the form."""
 
     type: Literal["cancel"]
 
@@ -78,48 +76,48 @@ _FROM_FORM: TypeAdapter[FromForm] = TypeAdapter(Annotated[FromForm, Field(discri
 
 
 class OfferedProvider(TypedDict):
-    """One line of the list of providers."""
+    """A provider in the form's list."""
 
     id: str
     label: str
     api_base: str
     asks_key: bool
     key_from: str
-    """Where its key is kept already; empty where none is."""
+    """Where its key is already stored, or ""."""
     key_page: str
     state: FoundState
 
 
 class OfferedPlace(TypedDict):
-    """A place for a key."""
+    """A location for storing a key."""
 
     id: Literal["keyring", "file", "session"]
     label: str
 
 
 class FormContents(TypedDict):
-    """Everything the form offers."""
+    """Contents of the form."""
 
     type: Literal["form"]
     reason: str
-    """Why it is shown; empty where the user asked for it."""
+    """Why the form is shown, or "" if the user asked for it."""
     runs_cell: bool
     """Whether the cell's prompt is sent once a model is connected."""
     chosen: str
-    """Id of the provider to begin with."""
+    """Id of the provider selected initially."""
     providers: list[OfferedProvider]
     places: list[OfferedPlace]
 
 
 class OfferedModel(TypedDict):
-    """A model of the server."""
+    """A model offered by the server."""
 
     name: str
     about: str
 
 
 class ModelsListed(TypedDict):
-    """What a server lists, or why it does not."""
+    """Models of a server, or the error from listing them."""
 
     type: Literal["models"]
     seq: int
@@ -128,7 +126,7 @@ class ModelsListed(TypedDict):
 
 
 class StepTested(TypedDict):
-    """What came of one question of the test."""
+    """Result of one check of the connection test."""
 
     type: Literal["tested"]
     name: str
@@ -138,49 +136,48 @@ class StepTested(TypedDict):
 
 
 class ConnectEnded(TypedDict):
-    """The test is over, or something went wrong."""
+    """End of the test, or an error."""
 
     type: Literal["ended"]
     ok: bool
     error: NotRequired[str]
-    """What is shown above the buttons."""
+    """Message shown above the buttons."""
 
 
 ToForm = FormContents | ModelsListed | StepTested | ConnectEnded
 
 
 class FormPage:
-    """One form. Opened and closed on the main thread; messages are handed over on the loop that calls `listen`."""
+    """A displayed form. Open and close it on the main thread; messages arrive on the loop that calls `listen`."""
 
     def __init__(self, receive: Callable[[FromForm], None]) -> None:
         self._receive = receive
         self._display_id = secrets.token_hex(8)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._early: list[object] = []
-        """What the page said before anybody listened."""
+        self._early: list[object] = []  # messages received before `listen`
         self._view: RunWidget | None = None
 
     def open(self, words: str) -> None:
-        """Show it; `words` stand where no widget is drawn. Main thread."""
+        """Display the form, with `words` as its plain-text fallback. Main thread."""
         view = self._view = make_view(CONNECT_FORM)
         view.on_msg(self._take_message)
         bundle, metadata = bundle_of(view)
         display({**bundle, "text/plain": words}, metadata=metadata, raw=True, display_id=self._display_id)
 
     def listen(self) -> None:
-        """Begin to hear the page. On the loop."""
+        """Start delivering messages from the page. On the loop."""
         self._loop = asyncio.get_running_loop()
         early, self._early = self._early, []
         for content in early:
             self._hand_over(content)
 
     def tell(self, message: ToForm) -> None:
-        """Send something. On the loop."""
+        """Send a message to the page. On the loop."""
         if self._view is not None:
             self._view.send(message)
 
     def close(self, words: str) -> None:
-        """Leave one line in the place of the form. Main thread."""
+        """Replace the form with one line of text. Main thread."""
         view, self._view = self._view, None
         if view is not None:
             view.on_msg(self._take_message, remove=True)
@@ -198,11 +195,11 @@ class FormPage:
         try:
             self._receive(_FROM_FORM.validate_python(content))
         except ValidationError:
-            return  # not from our form
+            return  # not a message of our form
 
 
 def can_show_form() -> bool:
-    """Whether the kernel's side of the form is there."""
+    """Return whether the form's widget can be created in this kernel."""
     try:
         widget_class(CONNECT_FORM)
     except (ImportError, FileNotFoundError):

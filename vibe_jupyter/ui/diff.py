@@ -1,4 +1,4 @@
-"""A diff as people read one, and as HTML: numbered lines that are new, gone or as they were."""
+"""Diff parsing and rendering: numbered lines that are added, removed or unchanged."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,23 +11,16 @@ from vibe_jupyter.ui.code import KEPT, KEPT_CHANGES, LIVE, code_line, code_lines
 from vibe_jupyter.ui.markup import Markup, escape_text, html_element, join_markup
 from vibe_jupyter.ui.text import plural_text
 
-CONTEXT = 3
-"""Unchanged lines that stay in sight before and behind a change."""
-LEAST_FOLD = 7
-"""Unchanged lines that are worth a fold."""
-ALIKE = 0.4
-"""How alike two lines must be for the words that changed to be marked."""
-PAIRS_LIMIT = 400
-"""Pairs of lines that are compared for one change."""
-PAIRED_LENGTH = 500
-"""Characters of a line in which changed words are looked for."""
+CONTEXT = 3  # unchanged lines shown before and after a change
+LEAST_FOLD = 7  # minimum number of unchanged lines to fold
+ALIKE = 0.4  # minimum similarity of two lines for highlighting the words that differ
+PAIRS_LIMIT = 400  # pairs of lines to compare for one change
+PAIRED_LENGTH = 500  # characters; changed words aren't highlighted in longer lines
 NO_FILE = "/dev/null"
 
-Kind = Literal["same", "add", "del", "gap", "name", "note"]
-"""The last three are words about the change, not lines of it."""
+Kind = Literal["same", "add", "del", "gap", "name", "note"]  # the last three are labels, not lines of the text
 
-Marks = Mapping[int, tuple[tuple[int, int], ...]]
-"""Ranges of characters that changed, by the place of their line."""
+Marks = Mapping[int, tuple[tuple[int, int], ...]]  # ranges of changed characters, by line index
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
@@ -38,37 +31,32 @@ _SIGNS = {"add": "+", "del": "-", "same": " "}
 
 @dataclass(frozen=True)
 class DiffLine:
-    """One line, without its sign."""
+    """A line of a diff, without its sign."""
 
     kind: Kind
     text: str
-    number: int | None = None
-    """In the new text, or in the old one if it is gone; None where the diff does not say."""
-    old_number: int | None = None
-    """In the old text; None where it is new, or where the diff does not say."""
+    number: int | None = None  # in the new text (old text for removed lines); None if the diff has no line numbers
+    old_number: int | None = None  # in the old text; None for added lines or if the diff has no line numbers
 
 
 @dataclass(frozen=True)
 class UnchangedFold:
-    """Unchanged lines far from every change."""
+    """Consecutive unchanged lines that are far from any change."""
 
     lines: tuple[DiffLine, ...]
 
 
 class _Reader:
-    """Where a reading stands: a line is a file's name or a line of it depending on what came before."""
+    """State machine of the diff parser. Whether a line is a file name or content depends on the lines before."""
 
     def __init__(self) -> None:
-        self._old = self._new = 1
-        """Numbers of the next lines."""
-        self._old_left = self._new_left = 0
-        """Lines the hunk still has, as its head said."""
+        self._old = self._new = 1  # numbers of the next lines
+        self._old_left = self._new_left = 0  # remaining lines of the hunk, according to its header
         self._counted = False
-        self._file = ""
-        """The old file's name, until the new one's follows."""
+        self._file = ""  # the old file's name, until the new file's name follows
 
     def read(self, line: str, *, is_content: bool) -> DiffLine | None:
-        """None for a line that says nothing to a user."""
+        """Parse one line. Returns None for lines that aren't displayed."""
         inside = self._old_left > 0 or self._new_left > 0 or (is_content and not self._counted)
         if line.startswith("@@") and not (self._counted and inside):
             return self._read_head(line)
@@ -105,7 +93,7 @@ class _Reader:
         return DiffLine("name", new if old == new else f"{old} → {new}")
 
     def _read_line(self, line: str) -> DiffLine:
-        if line[:1] not in ("", " ", *_KINDS):  # a word of ours: something was left out
+        if line[:1] not in ("", " ", *_KINDS):  # not part of a diff: our note that something was left out
             return DiffLine("note", line)
         kind = _KINDS.get(line[:1], "same")
         number = self._old if kind == "del" else self._new
@@ -119,8 +107,8 @@ class _Reader:
 
 
 def read_diff(text: str) -> list[DiffLine]:
-    """The lines of a unified diff, with or without file names and heads of hunks."""
-    # A diff has a CR at the end of a line only where it says something: that this line ends differently.
+    """Parse a unified diff, with or without file names and hunk headers."""
+    # A diff keeps CRs only where they matter: the line ending itself changed.
     lines = text.replace("\r", "⟨U+000D⟩").split("\n")
     first = next((at for at, line in enumerate(lines) if line.startswith("@@")), 0)
     reader = _Reader()
@@ -129,7 +117,6 @@ def read_diff(text: str) -> list[DiffLine]:
 
 
 def fold_unchanged(lines: list[DiffLine]) -> list[DiffLine | UnchangedFold]:
-    """The same with long unchanged stretches folded away."""
     out: list[DiffLine | UnchangedFold] = []
     for start, end in _unchanged_stretches(lines):
         head = CONTEXT if start > 0 and lines[start - 1].kind in ("add", "del", "note") else 0
@@ -143,13 +130,13 @@ def fold_unchanged(lines: list[DiffLine]) -> list[DiffLine | UnchangedFold]:
 
 
 def count_changes(text: str) -> tuple[int, int]:
-    """Lines added and lines removed."""
+    """Return the numbers of added and removed lines."""
     kinds = [line.kind for line in read_diff(text)]
     return kinds.count("add"), kinds.count("del")
 
 
 def _unchanged_stretches(lines: list[DiffLine]) -> Iterator[tuple[int, int]]:
-    """Begin and end of runs of unchanged lines, and of what stands between them."""
+    """Yield start and end of alternating runs of unchanged and other lines."""
     start = 0
     for at in range(1, len(lines) + 1):
         if at == len(lines) or (lines[at].kind == "same") != (lines[start].kind == "same"):
@@ -169,7 +156,7 @@ def diff_lines(preview: Preview) -> list[Markup]:
 
 
 def _coloured_diff_lines(lines: Sequence[DiffLine], language: str) -> list[Markup]:
-    """Old and new text are coloured apart, since each is a text of its own; words that changed are marked."""
+    """Highlight old and new text separately, since each is a program of its own, and mark changed words."""
     marks = changed_words(lines)
     old, new = (iter(_coloured_side(lines, side, language, marks)) for side in ("del", "add"))
     out: list[Markup] = []
@@ -189,14 +176,14 @@ def _coloured_diff_lines(lines: Sequence[DiffLine], language: str) -> list[Marku
 
 
 def _coloured_side(lines: Sequence[DiffLine], side: Kind, language: str, marks: Marks) -> tuple[Markup, ...]:
-    """The old text or the new one, line by line."""
+    """Highlight the old or the new text, line by line."""
     there = [(at, line) for at, line in enumerate(lines) if line.kind in ("same", side)]
     ranges = tuple(marks.get(at, ()) for at, _ in there)
     return code_lines("\n".join(line.text for _, line in there), language, LIVE, ranges)
 
 
 def changed_words(lines: Sequence[DiffLine]) -> Marks:
-    """Which characters of which lines changed, where a line that is gone has a new one that is like it."""
+    """Find the changed characters of each removed line that is similar to an added one."""
     marks: dict[int, tuple[tuple[int, int], ...]] = {}
     at = 0
     while at < len(lines):
@@ -219,7 +206,7 @@ def _stretch(lines: Sequence[DiffLine], start: int, kind: Kind) -> range:
 def _alike_pairs(
     lines: Sequence[DiffLine], gone: range, new: range
 ) -> Iterator[tuple[int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]]:
-    """Each line that is gone with the first new one behind the pair before that is like it."""
+    """Pair each removed line with the first similar added line after the previous pair."""
     free = new.start
     for old_at in gone:
         for new_at in range(free, new.stop):
@@ -227,6 +214,7 @@ def _alike_pairs(
             if max(len(old_text), len(new_text)) > PAIRED_LENGTH:
                 continue
             old_words, new_words = _WORD.findall(old_text), _WORD.findall(new_text)
+            # Without autojunk: it would ignore frequent words of lines with 200 words or more.
             matcher = SequenceMatcher(None, old_words, new_words, autojunk=False)
             same = sum(len(word) for block in matcher.get_matching_blocks() for word in _matched(old_words, block))
             if 2 * same >= ALIKE * (len(old_text) + len(new_text)) and same < max(len(old_text), len(new_text)):
@@ -243,7 +231,7 @@ def _matched(words: Sequence[str], block: Match) -> Sequence[str]:
 
 
 def _ranges(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Spans of words as spans of characters."""
+    """Convert word ranges to character ranges."""
     places = [0]
     for word in words:
         places.append(places[-1] + len(word))
@@ -256,7 +244,7 @@ def _folded_html(fold: UnchangedFold, lines: Sequence[Markup]) -> Markup:
 
 
 def kept_diff(preview: Preview) -> Markup:
-    """Signs carry it; a tint that lets the ground through stands behind them where styles are kept."""
+    """Render a diff for the saved output. The signs suffice; translucent backgrounds help where styles are kept."""
     out: list[Markup] = []
     lines = read_diff(preview.text)
     marks = changed_words(lines)

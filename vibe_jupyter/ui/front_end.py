@@ -1,4 +1,4 @@
-"""The contract of a front end (events go in, commands come out), what stays of a run, and work done now and then."""
+"""Front-end protocol (events in, commands out), settings of the saved output, and throttling."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -9,78 +9,76 @@ from vibe_jupyter.protocol import Command, DecidedBy, Event, MimeBundle
 
 T = TypeVar("T")
 
-Handled = Callable[[], Mapping[str, Any] | None]
-"""The Jupyter message that this thread handles now; None where it handles none."""
+Handled = Callable[[], Mapping[str, Any] | None]  # the Jupyter message that this thread is handling, or None
 
-Metadata = Mapping[str, Any]
-"""Of an output, as the notebook keeps it."""
+Metadata = Mapping[str, Any]  # output metadata, as saved in the notebook
 
-REST = 4
-"""Times as long as the work itself took is waited until it is done again."""
+REST = 4  # pause after each piece of work, as a multiple of the time it took
 
 
 class Send(Protocol):
-    """A run's `send`: takes a command from any thread and returns at once."""
+    """The `send` function of a run. Takes a command from any thread and returns immediately."""
 
     def __call__(self, command: Command, /, *, by: DecidedBy = "code") -> None: ...
 
 
 class CallOnMainThread(Protocol):
-    """Runs a function on the main thread and gives back what it returns or raises."""
+    """Runs a function on the main thread and returns its result or raises its exception."""
 
     async def __call__(self, function: Callable[[], T], /) -> T: ...
 
 
 class FrontEnd(Protocol):
-    """Shows one run and says what the user decides."""
+    """Displays one run and reports the user's decisions."""
 
     def open(self, send: Send) -> None:
-        """Show an empty view. Main thread."""
+        """Display an empty view. Main thread."""
         ...
 
     async def on_event(self, event: Event) -> None:
-        """Take the next event of the run. Engine thread; never waits for the user."""
+        """Handle the next event of the run. Engine thread; never blocks on the user."""
         ...
 
     async def attended(self) -> bool:
-        """Whether anyone can answer a question; may take seconds to find out. Engine thread."""
+        """Return whether a user can answer questions. May take seconds. Engine thread."""
         ...
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Stop showing, leave the kept form in the output, with this metadata, and return it. Main thread, after the
-        last event."""
+        """Replace the view with the static output, with this metadata, and return its bundle.
+
+        Main thread, after the last event.
+        """
         ...
 
 
 class Throttle:
-    """Prepares a piece of work on the engine loop and does it on the main thread, never twice within the gap."""
+    """Runs work that is prepared on the engine loop on the main thread, at most once per gap."""
 
     def __init__(self, call_main: CallOnMainThread, prepare: Callable[[], Callable[[], None]], *, gap: float) -> None:
         self._call_main = call_main
         self._prepare = prepare
-        self._gap = gap
-        """Seconds."""
+        self._gap = gap  # seconds
         self._wanted = False
         self._free_at = float("-inf")
         self._task: asyncio.Task[None] | None = None
 
     def soon(self) -> None:
-        """Ask for it; many askings before its turn are one. On the loop."""
+        """Schedule the work. Repeated requests before it runs are merged. On the loop."""
         self._wanted = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._do_prepared_work())
 
     async def now(self) -> None:
-        """Do it at once. On the loop.
+        """Run the work immediately. On the loop.
 
         Raises:
-            NotebookError: the user interrupted, or the cell is over.
+            NotebookError: The user interrupted, or the cell has finished.
         """
         self._wanted = False
         await self._call_main(self._prepare())
 
     async def stop(self) -> None:
-        """Do nothing more; what is being done is waited for. On the loop."""
+        """Cancel pending work. A function that already runs on the main thread finishes there. On the loop."""
         self._wanted = False
         if self._task is not None:
             self._task.cancel()
@@ -96,21 +94,21 @@ class Throttle:
             try:
                 await self._call_main(self._prepare())
             except NotebookError:
-                return  # interrupted, or the cell is over: closing shows the rest
+                return  # interrupted or finished: `close` displays the rest
             took = loop.time() - began
             self._free_at = loop.time() + max(self._gap, REST * took)
 
 
+# Whole transcript; answer and one line of steps; one line saying that a run took place.
 Form = Literal["full", "summary", "none"]
-"""All that was said and done; the answer and one line of steps; one line that a run was here."""
 
 
 class RunRetention(NamedTuple):
-    """What the kept form holds. The live view always shows everything."""
+    """Settings of the saved output. The live view always shows everything."""
 
     form: Form = "full"
+    # Whether to save durations, tokens, price and retries. Without them a repeated run saves the same bytes.
     times: bool = True
-    """Whether seconds, tokens, price and retries stay. Without them the same run leaves the same bytes."""
 
 
 EVERYTHING: Final = RunRetention()

@@ -1,4 +1,4 @@
-"""Which front end shows a run, found out by probing, and the plain one where no page shows the live view."""
+"""Selection of a run's front end by probing, and a plain one for pages that can't draw the live view."""
 
 import secrets
 import sys
@@ -22,17 +22,15 @@ from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.unprompted import ExtendedPage, UnpromptedFrontEnd
 from vibe_jupyter.ui.widget import WidgetFallback, WidgetFrontEnd
 
-UPDATE_GAP = 0.25
-"""Seconds between two renewals, which each send the whole view."""
+UPDATE_GAP = 0.25  # seconds between updates, each of which sends the whole view
 
 T = TypeVar("T")
 
-_VS_CODE_CELL: Final = "vscode-notebook-cell:"
-"""Begins the ids of cells in VS Code."""
+_VS_CODE_CELL: Final = "vscode-notebook-cell:"  # prefix of cell ids in VS Code
 
 
 class UpdatingFrontEnd:
-    """Questions go to the text prompt; without one they are answered no."""
+    """Front end that updates one static output. Questions go to the text prompt, or are rejected without one."""
 
     def __init__(
         self,
@@ -49,12 +47,12 @@ class UpdatingFrontEnd:
         self._send: Send | None = None
 
     def open(self, send: Send) -> None:
-        """Show an empty view. Main thread."""
+        """Display an empty view. Main thread."""
         self._send = send
         display(self._transcript.so_far(), raw=True, display_id=self._display_id)
 
     async def on_event(self, event: Event) -> None:
-        """Bring the output up to date soon."""
+        """Schedule an update of the output."""
         self._transcript.fold(event)
         if isinstance(event, RunFinished):
             await self._pace.stop()
@@ -63,11 +61,11 @@ class UpdatingFrontEnd:
         self._asking.take(event, self._send)
 
     async def attended(self) -> bool:
-        """There is a text prompt."""
+        """Return True: there is a text prompt."""
         return True
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Leave the kept form in the output. Main thread."""
+        """Replace the view with the static output. Main thread."""
         self._send = None
         bundle = self._transcript.bundle()
         if self._may_not_renew():
@@ -83,7 +81,7 @@ class UpdatingFrontEnd:
 
 
 class SilentFrontEnd:
-    """Shows nothing while the run goes on."""
+    """Front end that displays nothing until the run ends."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -91,20 +89,20 @@ class SilentFrontEnd:
         self._send: Send | None = None
 
     def open(self, send: Send) -> None:
-        """Nothing to show. Main thread."""
+        """Store `send`. Main thread."""
         self._send = send
 
     async def on_event(self, event: Event) -> None:
-        """Keep it for the end; say no for a user who is not there."""
+        """Record the event and reject approvals and questions."""
         self._transcript.fold(event)
         self._asking.take(event, self._send)
 
     async def attended(self) -> bool:
-        """Nobody sees it."""
+        """Return False: no user watches."""
         return False
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Show the kept form. Main thread."""
+        """Display the static output. Main thread."""
         self._send = None
         bundle = self._transcript.bundle()
         display(bundle, metadata=metadata, raw=True)
@@ -114,7 +112,7 @@ class SilentFrontEnd:
 def show_kept(
     events: Iterable[Event], keep: RunRetention, page: ExtendedPage, metadata: Metadata | None = None
 ) -> MimeBundle:
-    """Show a run that is over, or was left behind, in its kept form, and return it. Main thread."""
+    """Display a finished or abandoned run in its static form and return the bundle. Main thread."""
     transcript = Transcript(keep=keep, find_cell=page.find_cell)
     for event in events:
         transcript.fold(event)
@@ -124,52 +122,52 @@ def show_kept(
 
 
 class ViewHost(Protocol):
-    """What a front end may ask of the shell it runs in."""
+    """Capabilities of the shell that front ends depend on."""
 
     @property
     def front_end(self) -> Callable[[], FrontEnd] | None:
-        """Makes what shows a run to a program; None where a user is in front of the shell."""
+        """Factory of the front end for programs, or None if a user is at the shell."""
         ...
 
     @property
     def has_kernel(self) -> bool:
-        """Whether this is a Jupyter kernel, and not IPython in a terminal."""
+        """True if this is a Jupyter kernel rather than IPython in a terminal."""
         ...
 
     @property
     def allow_stdin(self) -> bool:
-        """Whether text can be typed at a prompt; says nothing about whether someone sees a card."""
+        """True if the front end accepts text input. Unrelated to whether anyone can see a card."""
         ...
 
     @property
     def plain_prompt(self) -> bool:
-        """Whether the user asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
+        """True if the user asked for a line-based prompt, as with ``--simple-prompt``."""
         ...
 
     @property
     def colours(self) -> bool:
-        """Whether the user's shell shows colours, as far as it was told."""
+        """True if the user's shell is configured to show colors."""
         ...
 
     async def call_main(self, function: Callable[[], T]) -> T:
-        """Run a function on the main thread that only shows something: an interrupt waits for its end."""
+        """Run a display function on the main thread. Interrupts are deferred until it returns."""
         ...
 
     async def ask_main(self, function: Callable[[], T]) -> T:
-        """Run a function on the main thread that waits for the user: an interrupt is raised in it."""
+        """Run a function that waits for the user on the main thread. Interrupts are raised in it."""
         ...
 
     def read_line(self, prompt: str) -> str:
-        """Ask on the text prompt. Main thread."""
+        """Read a line from the text prompt. Main thread."""
         ...
 
     @property
     def is_typed(self) -> bool:
-        """Whether `read_line` reads what is typed, and nothing that code put in the place of `input`."""
+        """True if `read_line` reads typed text, rather than a replacement of `input` that code installed."""
         ...
 
     def handled_message(self) -> Mapping[str, Any] | None:
-        """The Jupyter message that this thread handles now; None where it handles none."""
+        """Return the Jupyter message that this thread is handling, or None."""
         ...
 
     def write(self, text: str) -> None:
@@ -178,12 +176,12 @@ class ViewHost(Protocol):
 
 
 def choose_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> FrontEnd:
-    """The front end of one run. Main thread.
+    """Choose the front end of one run. Main thread.
 
     Args:
-        host: the shell.
-        keep: what stays of the run.
-        page: the one with our extension, where there is one.
+        host: The shell.
+        keep: Settings of the saved output.
+        page: The page with our extension, if any.
     """
     if not host.has_kernel:
         return _terminal_front_end(host, keep, page)
@@ -206,10 +204,10 @@ def choose_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> 
 
 
 def _may_not_renew(host: ViewHost) -> bool:
-    """Return whether an output that was just shown may stay as it is, so that an answer needs an output of its own.
+    """Return whether an output shown just now may ignore updates, so that the answer needs an output of its own.
 
-    A console, which names no cell, may never renew one. VS Code loses an update with other metadata that comes before
-    it has put the output into the cell, and then shows an empty cell.
+    A console, which names no cell, may never update an output. VS Code loses an update with other metadata if it
+    arrives before the output was added to the cell, and then shows an empty cell.
     """
     handled: Mapping[str, Any] = host.handled_message() or {}
     cell = str(handled.get("metadata", {}).get("cellId") or "")

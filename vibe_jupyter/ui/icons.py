@@ -1,7 +1,7 @@
-"""Icons of steps, cards and the foot: drawn once as paths, shown as SVG in the live view.
+"""Icons of steps, cards and the status line: defined once as paths, rendered as SVG in the live view.
 
-What a notebook keeps has them as grey pictures, since the sanitiser of untrusted notebooks drops SVG. Each says
-what the words beside it say too, so screen readers pass over it, and a viewer may leave it out.
+The saved output uses gray PNGs, since sanitizers of untrusted notebooks drop SVG. An icon only repeats the text next to
+it, so screen readers skip it and viewers may drop it.
 """
 
 import functools
@@ -12,16 +12,16 @@ from typing import Final
 
 from vibe_jupyter.ui.markup import Markup, html_element
 
-SIDE: Final = 16
-"""Pixels of an icon on the page."""
+SIDE: Final = 16  # pixels
 _FAILED: Final = "failed"
+# Base64 PNGs by icon name, generated from the paths by ``scripts/icon_pictures.py``.
 PICTURES: Final = Path(__file__).with_name("icon_pictures.json")
-"""The icons as PNG in base64, by name; ``scripts/icon_pictures.py`` makes it from the paths."""
 
 _CIRCLE: Final = "M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0z"
 _PAGE: Final = "M4 1.8h5.4L12 4.4v9.8H4zM9.2 2v2.6H12"
 _FRAME: Final = "M1.8 3h12.4v10H1.8z"
 
+# SVG path of each icon, drawn as a line in a 16 x 16 square.
 PATHS: Final[Mapping[str, str]] = {
     "read": f"{_PAGE}M6.2 7.6h3.6M6.2 10.6h3.6",
     "write": f"{_PAGE}M8 7v4.4M5.8 9.2h4.4",
@@ -53,7 +53,6 @@ PATHS: Final[Mapping[str, str]] = {
     "now": f"{_CIRCLE}M9.2 8a1.2 1.2 0 1 1-2.4 0 1.2 1.2 0 0 1 2.4 0zM8 8v.1",
     "to-do": _CIRCLE,
 }
-"""By name: one path each, drawn as a line on a square of 16."""
 
 _TOOLS: Final[Mapping[str, str]] = {
     "read_notebook": "read",
@@ -79,30 +78,29 @@ _TOOLS: Final[Mapping[str, str]] = {
     "checkpoint": "checkpoint",
     "thought": "thought",
 }
-_OF_SERVERS: Final = "mcp__"
-"""How the name of every tool of an MCP server begins."""
+_OF_SERVERS: Final = "mcp__"  # prefix of the tool names of MCP servers
 _KEPT: Final = "margin:0 8px 0 0;vertical-align:text-bottom"
 
 
 def tool_icon(name: str) -> str:
-    """Which icon a call has, by the name of its tool; one for all tools of the user's own."""
+    """Return the icon of a tool. Custom tools share one icon, and so do the tools of MCP servers."""
     return _TOOLS.get(name, "server" if name.startswith(_OF_SERVERS) else "tool")
 
 
 @functools.cache
 def icon_html(name: str) -> Markup:
-    """The icon in the live view, in the colour of the text around it."""
+    """Render an icon for the live view, in the color of the surrounding text."""
     path = html_element("path", d=PATHS[name])
     return html_element("svg", path, class_="vibe-icon", viewBox=f"0 0 {SIDE} {SIDE}", aria_hidden="true")
 
 
 @functools.cache
 def kept_icon(name: str) -> Markup:
-    """The icon in the static form, as wide as in the live view."""
+    """Render an icon for the saved output, in the same width as in the live view."""
     source = f"data:image/png;base64,{_pictures()[name]}"
-    words = name if name == _FAILED else ""  # whatever else an icon shows stands in words beside it
+    words = name if name == _FAILED else ""  # the text next to any other icon says the same
     image = html_element("img", src=source, alt=words, width=str(SIDE), height=str(SIDE), style=_KEPT)
-    return Markup(image.removesuffix("</img>"))
+    return Markup(image.removesuffix("</img>"))  # img is a void element
 
 
 @functools.cache

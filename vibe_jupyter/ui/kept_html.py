@@ -1,7 +1,8 @@
-"""Whether HTML from a notebook's file may be shown again: it says nothing but what `static_html` says.
+"""Validation of saved run HTML before it is displayed again: it may contain only what `static_html` writes.
 
-What a kernel shows is trusted by the page, and a file may come from anybody. So it is held against the tags, attributes
-and styles of the kept form, in the very spelling of `html_element`: a browser finds no other tags in it than we do.
+Pages trust what a kernel displays, but a notebook file may come from anyone. So the HTML must consist of the tags,
+attributes and styles of our static output, in the exact spelling of `html_element`. With that spelling, a browser finds
+the same tags as this parser.
 """
 
 import html
@@ -17,32 +18,31 @@ _TAG_NAMES = """
 a b blockquote br code details div em h3 h4 h5 h6 hr img li ol p pre s span strong summary table tbody td th thead tr ul
 """
 _TAGS: Final = frozenset(_TAG_NAMES.split())
+# Attributes whose values have no effect.
 _PLAIN_ATTRIBUTES: Final = frozenset(("align", "alt", "cellpadding", "dir", "download", "rel", "start", "target"))
-"""What they say does nothing."""
 _PROPERTY_NAMES = """
 background-color border border-left border-radius border-top color float font-size font-style font-weight
 line-height margin max-width opacity overflow-wrap padding text-align text-decoration vertical-align white-space
 word-break
 """
 _PROPERTIES: Final = frozenset(_PROPERTY_NAMES.split())
+# A CSS value without URLs or negative lengths, which could lay one element over another.
 _VALUE: Final = re.compile(r"(?:[a-z0-9#.,()% ]|-(?!\d))+")
-"""Of a property: no address, and no negative length, which could lay one thing over another."""
+# Content of a file offered for download.
 _FILE: Final = re.compile(r"data:application/octet-stream;base64,[A-Za-z0-9+/=]*")
-"""The content of a file that is offered for download."""
+# An entity that we never write: it could encode a formula delimiter.
 _OTHER_ENTITY: Final = re.compile(r"&(?!(?:amp|lt|gt|quot|nbsp|#x27|#10);)")
-"""One that we do not write: it could stand for a sign that begins a formula."""
 _PIECE: Final = re.compile(
     r"""(?P<text>[^<]+)|<(?:/(?P<end>[a-z0-9]+)|(?P<tag>[a-z0-9]+)(?P<attributes>(?:\ [a-z-]+(?:="[^"]*")?)*))>""",
     re.VERBOSE,
 )
 _ATTRIBUTE: Final = re.compile(r' (?P<name>[a-z-]+)(?:="(?P<value>[^"]*)")?')
-_CODE: Final = frozenset({"code", "pre"})
-"""Where notebooks look for no formulas."""
+_CODE: Final = frozenset({"code", "pre"})  # elements in which notebooks don't typeset formulas
 _FORMULA: Final = re.compile(r"\\(?:\((?P<inline>.*)\\\)|\[(?P<display>.*)\\\])", re.DOTALL)
 
 
 def is_kept_form(text: str) -> bool:
-    """Whether this is made of nothing but what a run leaves in a notebook."""
+    """Return whether the HTML consists only of what a run writes to a notebook."""
     return all(_pieces_are_ours(text))
 
 
@@ -85,7 +85,10 @@ def _is_harmless(declaration: str) -> bool:
 
 
 def _draws_no_formula(text: str) -> bool:
-    """Whether a text outside of code holds no TeX, or one formula as we write it; a lone sign has a span of its own."""
+    """Return whether text outside code has no TeX, or is one formula as we write it.
+
+    Single characters pass: `inert_text` puts each TeX delimiter into its own span.
+    """
     if _OTHER_ENTITY.search(text):
         return False
     if len(text) == 1 or not ("\\" in text or "$" in text):

@@ -1,10 +1,10 @@
-"""Markdown of a model or a tool as safe HTML, with its links and formulas.
+"""Markdown from models and tools as safe HTML, with links and formulas.
 
-Raw HTML is text. What markdown-it makes is written by rules of ours and then held against an allow-list by nh3. Links
-go to http, https and mail only and show where they lead; pictures are only ones that come with the text.
+Raw HTML is shown as text. The output of markdown-it is rendered by our own rules and then passed through an nh3
+allowlist. Links may be http, https and mailto only and show their target; images must be embedded in the text.
 
-TeX in a notebook can make links, classes, styles and macros. A formula is let through when every command in it is on
-the list; any other is shown as its source.
+TeX in a notebook can create links, classes, styles and macros. So a formula is typeset only if all of its commands are
+on the allowlist; otherwise its source is shown.
 """
 
 import itertools
@@ -26,14 +26,13 @@ from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_LINK, KEPT_PRE, KEPT_RIGH
 from vibe_jupyter.ui.markup import Markup, escape_text, html_element, inert_text, is_link, is_picture, picture_size
 from vibe_jupyter.ui.text import readable_text, shorten_text
 
-MARKDOWN_LIMIT = 200_000
-"""Characters of one text that are rendered; more is cut with a word."""
+MARKDOWN_LIMIT = 200_000  # characters rendered of one text; longer texts are shortened with a note
 _TAGS = {
     *("p", "br", "hr", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li", "pre", "code", "em", "strong", "s"),
     *("a", "img", "table", "thead", "tbody", "tr", "th", "td", "span"),
 }
 _ATTRIBUTES: dict[str, set[str]] = {
-    "*": set(),  # or nh3 lets titles and languages through
+    "*": set(),  # otherwise nh3 allows title and lang
     "a": {"href", "style"},
     "pre": {"style"},
     "img": {"src", "alt", "width", "height"},
@@ -47,6 +46,7 @@ _ATTRIBUTES: dict[str, set[str]] = {
 }
 _OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-address", "vibe-cell"}
 _ALIGNED = {KEPT_LEFT, KEPT_RIGHT, "text-align:center"}
+# Allowed style attributes, by element.
 _STYLES = {
     "span": {attribute.removeprefix('style="').removesuffix('"') for attribute in KEPT.values()},
     "a": {KEPT_LINK},
@@ -55,18 +55,15 @@ _STYLES = {
     "th": _ALIGNED,
     "td": _ALIGNED,
 }
-"""All a style may say, by element."""
+# Newlines between blocks are insignificant; removing them saves a tenth of the bytes of tables and lists.
 _LINE_END = re.compile(r"(</?(?:p|h\d|ul|ol|li|table|thead|tbody|tr|th|td|blockquote|hr)(?: [^<>]*)?/?>)\n")
-"""Between blocks a line end says nothing; in tables and lists they are a tenth of what is sent."""
 _HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5"}
 
 _Env = MutableMapping[str, Any]
 
-ADDRESS_LIMIT = 120
-"""Characters of a link's address shown beside its text; host and beginning of the path."""
+ADDRESS_LIMIT = 120  # characters of a link's target shown after its text
 
-FORMULA_LIMIT = 1_000
-"""Characters; a longer formula is shown as its source."""
+FORMULA_LIMIT = 1_000  # characters; longer formulas are shown as source
 
 _COMMAND = re.compile(r"\\([A-Za-z]+|[\s\S]?)")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^}]*)\}")
@@ -103,15 +100,13 @@ _DOLLAR_END = re.compile(r"(?<![\s\\])\$(?!\d)")
 
 @dataclass(frozen=True)
 class MarkdownBlock:
-    """One top-level piece of a Markdown text."""
+    """A top-level block of a Markdown text."""
 
-    line: int
-    """Where it starts in the text, from 0."""
+    line: int  # first line in the text, from 0
     html: Markup
 
 
 def markdown_blocks(text: str, look: CodeLook, find_cell: FindCell = no_cell) -> list[MarkdownBlock]:
-    """Render a text, block by block."""
     env: _Env = {"look": look, "find_cell": find_cell}
     tokens = _MARKDOWN.parse(readable_text(shorten_text(text, MARKDOWN_LIMIT)), env)
     return [_render_block(group, env) for group in _top_level(tokens)]
@@ -142,7 +137,7 @@ def _render_block(tokens: list[Token], env: _Env) -> MarkdownBlock:
 
 
 def _begins_right(texts: Iterable[str]) -> bool:
-    """Whether the first letter that has a direction goes from right to left."""
+    """Return whether the first character with a strong direction is right-to-left."""
     for character in itertools.chain.from_iterable(texts):
         if (direction := unicodedata.bidirectional(character)) in ("L", "R", "AL"):
             return direction != "L"
@@ -150,7 +145,7 @@ def _begins_right(texts: Iterable[str]) -> bool:
 
 
 def _clean_html(html: str) -> Markup:
-    """The allow-list: nothing that runs, loads, navigates or imitates us gets past it, whatever came before."""
+    """Apply the allowlist. Nothing that runs, loads, navigates or imitates our UI gets past it."""
     return Markup(
         nh3.clean(
             html,
@@ -193,12 +188,12 @@ class _Markdown(MarkdownIt):
         self.core.ruler.after("inline", "shape", _shape_rule)
 
     def validateLink(self, url: str) -> bool:
-        """A link elsewhere stays visible as its source."""
+        """Accept links and embedded images; markdown-it shows anything else as source."""
         return is_link(url) or is_picture(url)
 
 
 class _Renderer(RendererHTML):
-    """Writes the tokens whose text could mean something to a notebook."""
+    """Renders tokens whose text could have a meaning in a notebook."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         return inert_text(tokens[idx].content)
@@ -231,7 +226,7 @@ class _Renderer(RendererHTML):
         return f'<img src="{escape_text(address)}" alt="{escape_text(words)}"{room}>'
 
     def formula(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
-        """The kept form is typeset by notebooks that can; the live view, which is not, shows the source."""
+        """Render a formula as TeX in the saved output, which notebooks typeset, and as source in the live view."""
         token = tokens[idx]
         if env["look"] is LIVE or not only_draws(token.content):
             return html_element("code", escape_text(token.markup), class_="vibe-tex" if env["look"] is LIVE else None)
@@ -239,7 +234,7 @@ class _Renderer(RendererHTML):
         return f"<span>{escape_text(opening + token.content + closing)}</span>"
 
     def cell(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
-        """The page brings the number up to date, and makes it a link."""
+        """Render a cell reference. The page keeps its number up to date and makes it a link."""
         reference = tokens[idx].content
         before = tokens[idx - 1].content if idx else ""
         words, found = inert_text(cell_words(reference, env["find_cell"], before)), env["find_cell"](reference)
@@ -257,7 +252,7 @@ def _preformatted(code: Markup, env: _Env) -> Markup:
 
 
 def _formula_rule(state: StateInline, silent: bool) -> bool:
-    """Inline rule: a formula is one piece, so Markdown does not take its underscores and backslashes."""
+    """Inline rule: parse a formula as one token, so that Markdown doesn't interpret its underscores and backslashes."""
     found = find_formula(state.src, state.pos) if state.src[state.pos] in "$\\" else None
     if found is None or found[0] > state.posMax:
         return False
@@ -270,7 +265,7 @@ def _formula_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _cell_rule(state: StateInline, silent: bool) -> bool:
-    """Inline rule: ``{{d8dc}}`` names a cell."""
+    """Inline rule: parse cell references such as ``{{d8dc}}``."""
     found = REFERENCE.match(state.src, state.pos, state.posMax)
     if found is None:
         return False
@@ -281,7 +276,7 @@ def _cell_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _shape_rule(state: StateCore) -> None:
-    """Core rule: smaller headings, alignment as an attribute, links with their addresses."""
+    """Core rule: demote headings, align table cells by attribute, and show link targets."""
     for token in state.tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = _HEADINGS.get(token.tag, "h6")
@@ -292,9 +287,9 @@ def _shape_rule(state: StateCore) -> None:
 
 
 def _align_cell(cell: Token, look: CodeLook) -> None:
-    """Alignment as an attribute, which lives where styles are dropped, and for what is kept also as a style.
+    """Align a table cell by attribute, which survives where styles are dropped, and in saved output also by style.
 
-    JupyterLab would have everything to the right.
+    Without the style, JupyterLab aligns all cells to the right.
     """
     style = str(cell.attrs.pop("style", ""))
     if style:
@@ -304,7 +299,7 @@ def _align_cell(cell: Token, look: CodeLook) -> None:
 
 
 def with_addresses(children: Sequence[Token]) -> list[Token]:
-    """Follow each link by where it leads, unless its text says it; make links of pictures from elsewhere."""
+    """Show the target after each link unless its text is the target, and replace external images with links."""
     out: list[Token] = []
     link: Token | None = None
     words: list[str] = []
@@ -334,7 +329,7 @@ def _address_tokens(address: str, words: str) -> list[Token]:
 
 
 def _picture_tokens(token: Token, *, inside_link: bool) -> list[Token]:
-    """A picture that came with the text; one from elsewhere is only a link to it, since drawing it would fetch it."""
+    """Keep an embedded image, and replace an external one with a link, since displaying it would fetch it."""
     address = str(token.attrs["src"])
     if is_picture(address):
         return [token]
@@ -350,7 +345,7 @@ def _link_target(link: Token) -> str:
 
 
 def only_draws(formula: str) -> bool:
-    """Whether the inside of a formula may be typeset."""
+    """Return whether a formula's source uses only allowed commands and environments."""
     if len(formula) > FORMULA_LIMIT or re.search(r"(?<!\\)%", formula):
         return False
     commands: list[str] = _COMMAND.findall(formula)
@@ -363,10 +358,10 @@ def only_draws(formula: str) -> bool:
 
 
 def find_formula(source: str, start: int) -> tuple[int, str, bool] | None:
-    """The formula that opens at `start`: its end, its inside, and whether it stands on a line of its own.
+    """Parse the formula that opens at `start`. Returns its end, its source, and whether it is a display formula.
 
-    A dollar opens one only before and closes one only after something that is no blank, and never before a digit: so
-    ``$5 to $6`` is money.
+    A dollar sign opens a formula only before a non-blank, and closes it only after a non-blank and not before a digit,
+    so that ``$5 to $6`` stays money.
     """
     if source.startswith("$$", start):
         return _until_closing(source, start + 2, "$$", display=True)

@@ -1,4 +1,4 @@
-"""The few lines all HTML of this package is written with, and which addresses may be in it."""
+"""HTML building blocks of this package, and checks of the addresses allowed in it."""
 
 import base64
 import html
@@ -8,18 +8,19 @@ from typing import NewType
 
 from vibe_jupyter.ui.text import HIDDEN, escape_hidden
 
-Markup = NewType("Markup", str)
-"""HTML that is safe to insert: written by us, every foreign text in it escaped."""
+Markup = NewType("Markup", str)  # HTML that is safe to insert: written by us, with all foreign text escaped
 
 _TYPESETTERS = re.compile(r"[$\\]")
 
+# Matches attribute characters that `escape_text` may change. Most attributes have none.
 _SPECIAL = re.compile(r"[^ !#-%(-;=?-~]")
-"""A character of an attribute that `escape_text` may write otherwise; most attributes have none."""
+
+# Matches characters that `inert_text` may change.
+_NOT_INERT = re.compile(r"[^ !#%(-;=?-\[\]-~]")
 
 NOTHING = Markup("")
 
-MAX_SIDE = 20_000
-"""Pixels; a picture that says to be larger says nothing we believe."""
+MAX_SIDE = 20_000  # pixels; larger claimed image sizes are ignored
 
 _PNG = "data:image/png;base64,"
 _PNG_HEAD = 32  # characters of base64, which hold the first 24 bytes
@@ -28,20 +29,26 @@ _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=%]*
 
 
 def escape_text(text: str) -> Markup:
-    """Text for an element or a quoted attribute; hidden characters are written out."""
+    """Escape text for an element or a quoted attribute. Hidden characters become visible codes."""
     return Markup(html.escape(text if HIDDEN.search(text) is None else escape_hidden(text)))
 
 
 def inert_text(text: str) -> Markup:
-    """`escape_text` for text outside of code, where notebooks look for formulas.
+    """Escape text outside code, where notebooks typeset formulas.
 
-    Every dollar and backslash stands in an element of its own: MathJax never joins delimiters across elements.
+    Each dollar sign and backslash goes into its own element, since MathJax doesn't join delimiters across elements.
     """
+    if _NOT_INERT.search(text) is None:
+        return Markup(text)
     return Markup(_TYPESETTERS.sub(r"<span>\g<0></span>", escape_text(text)))
 
 
 def html_element(name: str, *children: Markup, **attributes: str | bool | None) -> Markup:
-    """An element; ``_`` in an attribute's name is ``-``, a trailing one is dropped, None and False leave it out."""
+    """Build an element.
+
+    In attribute names ``_`` becomes ``-`` and a trailing ``_`` is dropped. Attributes that are None or False are
+    omitted.
+    """
     written = ""
     for key, value in attributes.items():
         if value is None or value is False:
@@ -53,22 +60,21 @@ def html_element(name: str, *children: Markup, **attributes: str | bool | None) 
 
 
 def join_markup(*pieces: Markup) -> Markup:
-    """Pieces one after the other."""
     return Markup("".join(pieces))
 
 
 def is_link(address: str) -> bool:
-    """Whether a click on it may lead somewhere."""
+    """Return whether the address is an allowed link target (http, https or mailto)."""
     return _LINK.match(address) is not None
 
 
 def is_picture(address: str) -> bool:
-    """Whether it is a raster picture that came with the text."""
+    """Return whether the address is an embedded raster image."""
     return _PICTURE.fullmatch(address) is not None
 
 
 def picture_size(address: str) -> tuple[str, str] | None:
-    """Width and height of a PNG in pixels, so that the page leaves room for it; None for other kinds."""
+    """Return width and height of an embedded PNG in pixels, for the page to reserve space; None for other formats."""
     if not address.lower().startswith(_PNG):
         return None
     try:

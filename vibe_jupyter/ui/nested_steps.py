@@ -1,4 +1,4 @@
-"""Places of the steps of sub-agents: behind the call that each works for."""
+"""Order of sub-agents' steps: each goes after the call it works for."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,12 +6,12 @@ from vibe_jupyter.ui.step import StepEntry, TranscriptEntry
 
 
 def find_caller(calls: Mapping[str, StepEntry], call_id: str) -> StepEntry | None:
-    """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
+    """Return the call that a sub-agent works for. The ids of its calls start with that call's id."""
     return next((one for known, one in calls.items() if call_id.startswith(f"{known}/")), None)
 
 
 def next_place(entries: Sequence[TranscriptEntry], caller: StepEntry | None) -> int:
-    """Where the next call of the agent goes, or of the sub-agent that works for `caller`: behind those it made."""
+    """Return the index for the next call: the end, or for a sub-agent, after its previous calls."""
     place = len(entries)
     while caller is not None and not _works_for(entries[place - 1], caller):
         place -= 1
@@ -19,7 +19,7 @@ def next_place(entries: Sequence[TranscriptEntry], caller: StepEntry | None) -> 
 
 
 def part_behind(entries: Sequence[TranscriptEntry], call: StepEntry) -> str | None:
-    """The part in front of which a sub-agent's call goes; None for the end."""
+    """Return the id of the part to insert a sub-agent's call before, or None for the end."""
     if call.caller is None:
         return None
     behind = entries[next(place for place, one in enumerate(entries) if one is call) + 1 :]

@@ -1,12 +1,12 @@
-"""The line between one run and the page that shows it: the widget, messages out at a bounded rate, messages in.
+"""Channel between a run and the page that displays it: the widget, rate-limited patches out, messages in.
 
-The transcript makes parts; every user interface only shows them. HTML in a part is made by
-`vibe_jupyter.ui.markdown_html` and its like and nowhere else, so that a view may insert it as it is.
+The transcript makes the parts; user interfaces only display them. HTML in a part is only made by
+`vibe_jupyter.ui.markdown_html` and similar modules, so that a view may insert it unchanged.
 
-The page's half of the messages is made from the types here, by ``scripts/contract_types.py``.
+``scripts/contract_types.py`` generates the page's TypeScript types from this module.
 
-Its state is the script and the style and nothing else, so a saved notebook keeps neither code nor answers in it.
-ipywidgets and anywidget are imported when the first view is made, not with this module.
+The widget's state is just script and style, so a saved notebook contains no code or answers in it. ipywidgets and
+anywidget are imported when the first view is made, not with this module.
 """
 
 import asyncio
@@ -30,58 +30,48 @@ from vibe_jupyter.ui.front_end import REST, Handled
 from vibe_jupyter.ui.markup import Markup
 from vibe_jupyter.ui.run_output import KeptPiece, RunOutput
 
-FOOT = "foot"
-"""The id of the last part."""
+FOOT = "foot"  # id of the last part
 
 PartKind = Literal["prose", "tail", "step", "card", "notice", "error", "foot"]
 
-PATCH_GAP = 0.1
-"""Seconds between two messages of patches: each costs 640 bytes of envelope, and a page that is a tenth of a second
-behind is not noticed."""
-LITTLE_GAP = 0.17
-"""The same while a slow model adds a few words at a time."""
+PATCH_GAP = 0.1  # seconds between patch messages; each has 640 bytes of envelope, and a delay of 0.1 s isn't noticed
+LITTLE_GAP = 0.17  # the same while a slow model adds a few words at a time
+# Most runs end within this many seconds after an answer. Until then the document isn't updated, since each update sends
+# the whole text: 40 % of streams sent it once more than necessary.
 END_WITHIN = 0.3
-"""Seconds after its answer in which a run mostly ends: until then the document need not be renewed, which costs as much
-as the whole text."""
-HOLD_RATE = 1_000_000
-"""Characters a second of which the document is renewed at most, while a run goes on."""
+HOLD_RATE = 1_000_000  # characters per second; limits document updates during a run
 
-STATIC = Path(__file__).parent / "static"
-"""Where the build of ``labextension/`` leaves its bundle."""
+STATIC = Path(__file__).parent / "static"  # output directory of the ``labextension/`` build
 RUN_VIEW = "run-view.js"
-NO_SCRIPT = "export default {}"
-"""The least module that a page takes without complaint."""
+NO_SCRIPT = "export default {}"  # the smallest module that pages load without an error
 
+# Runs that ended before a page drew their view leave it open, up to this many. A page's messages may still be on their
+# way, and for a closed view the kernel would print an error into the next cell's output.
 UNSEEN_LIMIT: Final = 3
-"""Views of runs that ended before a page drew them that stay open: what the page says of them may be on its way, and of
-closed ones the kernel would complain in the output of the next cell."""
-unseen: Final[deque["RunWidget"]] = deque()
-"""The last of them, the oldest first."""
+unseen: Final[deque["RunWidget"]] = deque()  # oldest first
 
-Receive = Callable[[object, object, object], None]
-"""Takes widget, content and buffers of a message from the page."""
+Receive = Callable[[object, object, object], None]  # handles widget, content and buffers of a message from the page
 
-FEW = 400
-"""Characters of added text up to which a message would be mostly envelope."""
+FEW = 400  # characters; with less added text, a message would be mostly envelope
 
 
 @dataclass(frozen=True, slots=True)
 class ViewPart:
-    """One block of the view. Order in the transcript is order on the page; `foot` is always the last."""
+    """A block of the view. Parts have the order of the transcript; `foot` is always last."""
 
     id: str
-    """Unique in its run and stable: ``t3`` for a piece of prose, ``s5`` for a step, ``foot``."""
+    """Stable and unique within the run: ``t3`` for text, ``s5`` for a step, ``foot``."""
     kind: PartKind
     html: str
-    """Safe HTML for the live view (classes of ours, no inline style); of kind tail the end of an answer that grows."""
+    """Safe HTML for the live view (our classes, no inline styles). For kind tail: the growing end of an answer."""
 
 
 class ViewPatch(TypedDict, total=False):
-    """One change of the view, as sent to the page.
+    """A change to the view, as sent to the page.
 
-    ``{"id", "kind", "html", "before"}`` puts or replaces a part, ``before`` naming the part it goes in front of
-    (absent: in front of the foot); with ``keep`` the HTML goes behind so many UTF-16 units of what the part had.
-    ``{"id", "remove": true}`` removes.
+    ``{"id", "kind", "html", "before"}`` adds or replaces a part, in front of the part ``before`` (default: the foot).
+    With ``keep``, the HTML is appended to that many UTF-16 code units of the part's previous HTML. With ``remove``, the
+    part is removed.
     """
 
     id: Required[str]
@@ -93,14 +83,14 @@ class ViewPatch(TypedDict, total=False):
 
 
 class ViewSnapshot(TypedDict):
-    """Everything that is shown now."""
+    """All parts of the view."""
 
     type: Literal["snapshot"]
     parts: list[ViewPart]
 
 
 class ViewPatches(TypedDict):
-    """What changed since the message before."""
+    """Changes since the previous message."""
 
     type: Literal["patches"]
     seq: int
@@ -108,7 +98,7 @@ class ViewPatches(TypedDict):
 
 
 class ViewOver(TypedDict):
-    """The run has ended, with these words; the kept form takes the place of the view."""
+    """End of the run. The static output replaces the view, and `words` describe how the run ended."""
 
     type: Literal["over"]
     words: str
@@ -119,7 +109,7 @@ ToPage = ViewSnapshot | ViewPatches | ViewOver
 
 
 class PartList:
-    """Parts in the order of the page. Every change is also a patch, until `take_patches`."""
+    """Ordered parts of the view. Records a patch for every change until `take_patches`."""
 
     def __init__(self) -> None:
         self._parts: dict[str, ViewPart] = {}
@@ -127,13 +117,12 @@ class PartList:
         self._numbers = 0
 
     def new_id(self, prefix: str) -> str:
-        """An id no part had."""
+        """Return an unused part id."""
         self._numbers += 1
         return f"{prefix}{self._numbers}"
 
     def put(self, part_id: str, kind: PartKind, html: Markup, before: str | None = None) -> None:
-        """Show a part: in its old place if it has one, else in front of the part `before`, or as the last before the
-        foot."""
+        """Add or update a part. A new part goes in front of the part `before`, or at the end, before the foot."""
         part = ViewPart(part_id, kind, html)
         if self._parts.get(part_id) == part:
             return
@@ -147,41 +136,41 @@ class PartList:
         self._patches.append(patch)
 
     def remove(self, part_id: str) -> None:
-        """Take a part away; one that is not there stays away."""
+        """Remove a part if it exists."""
         if self._parts.pop(part_id, None) is not None:
             self._patches.append({"id": part_id, "remove": True})
 
     def take_patches(self) -> list[ViewPatch]:
-        """The changes since the last call."""
+        """Return and clear the recorded patches."""
         patches, self._patches = self._patches, []
         return patches
 
     def parts(self) -> list[ViewPart]:
-        """Everything that is shown now."""
+        """Return all parts in display order."""
         shown = [part for part in self._parts.values() if part.id != FOOT]
         return shown + [part for part in self._parts.values() if part.id == FOOT]
 
 
 class ViewLoaded(Value):
-    """A page has loaded the view, and looks for the output to draw it over."""
+    """Sent when a page has loaded the view and looks for the output to draw it over."""
 
     type: Literal["loaded"]
 
 
 class ViewAlive(Value):
-    """A view was drawn and knows nothing yet."""
+    """Sent when a page has drawn the view and needs its contents."""
 
     type: Literal["alive"]
 
 
 class ViewGone(Value):
-    """The output that the view was drawn over is no more: the user cleared it."""
+    """Sent when the user cleared the output under the view."""
 
     type: Literal["gone"]
 
 
 class ViewDecision(Value):
-    """The user pressed something."""
+    """A command from the user."""
 
     type: Literal["command"]
     command: Command
@@ -193,16 +182,15 @@ _FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(Annotated[FromPage, Field(discri
 
 @dataclass(frozen=True)
 class ShownView:
-    """By which a view is known to the page."""
+    """Ids by which the page finds a view."""
 
     model_id: str
     display_id: str
-    more: tuple[str, ...] = ()
-    """By which the page knows the pieces of the output below the first."""
+    more: tuple[str, ...] = ()  # marks of the output's pieces after the first
 
 
 class RunWidget(Protocol):
-    """What we use of an anywidget."""
+    """The subset of anywidget's interface that we use."""
 
     layout: "RunWidget"
     _esm: str
@@ -215,72 +203,70 @@ class RunWidget(Protocol):
 
 
 class PageChannel:
-    """Opened, replaced and closed on the main thread; attached to the engine loop, which does all sending.
+    """Message channel of one view. Opened, replaced and closed on the main thread; the engine loop does all sending.
 
-    Messages of the page come on the main thread or in a subshell, and are only put into a queue there.
+    Messages from the page arrive on the main thread or in a subshell, which only queue them.
     """
 
     def __init__(self, receive: Callable[[FromPage, DecidedBy], None], handled: Handled) -> None:
-        self.receive = receive
-        """Hears what the page says. On the loop."""
+        self.receive = receive  # handles messages from the page, on the loop
         self._handled = handled
         self._view: RunWidget | None = None
-        self.output: RunOutput | None = None
-        """Where the view stands; None before it is open and after its end."""
+        self.output: RunOutput | None = None  # output that contains the view; None before `open` and after `close`
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: deque[tuple[object, DecidedBy]] = deque()
         self._outbox = PatchOutbox()
         self._messages = 0
         self._sent_at = float("-inf")
+        # Makes the static output to store next in the document; None if the document is up to date.
         self._make_held: MakePieces | None = None
-        """Makes what the document is to hold next; None while it holds the latest."""
         self._hold_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def shown(self) -> "ShownView | None":
-        """What a reloaded page needs to draw the live view again; None before it is open."""
+        """Ids a page needs to redraw the live view after a reload, or None before `open`."""
         if self._view is None or self.output is None:
             return None
         return ShownView(self._view.model_id, self.output.display_id, self.output.marks[1:])
 
     def open(self, held: MimeBundle) -> None:
-        """Put an empty view into the output, over what the document holds. Main thread."""
+        """Display an empty view over the static output `held`. Main thread."""
         self._view = make_view()
         self._view.on_msg(self._take_message)
         self.output = RunOutput(self._view.model_id)
         self.output.put(held)
 
     def move_here(self) -> None:
-        """Show the view in the output of the cell that runs now, and nowhere else. Main thread."""
+        """Move the view to the output of the running cell. Main thread."""
         if self.output is not None:
             self.output.move_here()
 
     def offer_widget(self) -> None:
-        """Have a page draw the view that loads no widget before it is shown one. From any thread."""
+        """Offer the view as a widget, for pages that load widgets only on first display. Thread-safe."""
         if self._view is not None and self.output is not None:
             self.output.offer_widget(bundle_of(self._view)[0])
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to hand over what the page says. On the loop."""
+        """Start delivering messages from the page. On the loop."""
         if self._loop is None:
             self._loop = loop
             self._drain_messages()
 
     def show(self, parts: Iterable[ViewPart]) -> None:
-        """Tell every view the whole; what waits is part of it. On the loop."""
+        """Send all parts to every view, replacing pending patches. On the loop."""
         self.drop()
         shown = list(parts)
         self._outbox.note_snapshot(shown)
         self._tell_page(cast("ViewSnapshot", {"type": "snapshot", "parts": [asdict(part) for part in shown]}))
 
     def patch(self, patches: Iterable[ViewPatch], hold: MakePieces | None = None, *, rests: bool = False) -> None:
-        """Send these with the next message: at once after a pause, else when the gap is over. On the loop.
+        """Queue patches. They are sent immediately after a pause, else after the minimum gap. On the loop.
 
         Args:
-            patches: to what the page shows.
-            hold: makes what the document is to hold before the page hears of them; None for no change.
-            rests: as `hold`.
+            patches: Changes to the page.
+            hold: Makes the static output to store in the document first; None for no change.
+            rests: See `hold`.
         """
         if hold is not None:
             if rests:
@@ -290,16 +276,16 @@ class PageChannel:
         self._send_when_due()
 
     def hold(self, make: MakePieces, *, rests: bool = False) -> None:
-        """Have the document hold this before the page hears more. On the loop.
+        """Store new static output in the document before the next message to the page. On the loop.
 
         Args:
-            make: gives what it is to hold.
-            rests: whether the run is about to end, which leaves the same in its place: then this may wait a little.
+            make: Makes the output.
+            rests: Whether the run is probably about to end, which stores the same output anyway, so that this can wait.
         """
         self.patch((), make, rests=rests)
 
     def drop(self) -> None:
-        """Forget what waits. On the loop."""
+        """Discard pending patches and output. On the loop."""
         self._outbox.take()
         self._make_held = None
         self._stop_timer()
@@ -317,16 +303,16 @@ class PageChannel:
         *,
         is_drawn: bool = True,
     ) -> None:
-        """Put the kept form, a piece in each output, in the place of the view. Main thread.
+        """Replace the view with the static output, one piece per cell output. Main thread.
 
         Args:
-            kept: the pieces.
-            words: how the run ended.
-            metadata: of each output.
-            is_drawn: whether a page said that it draws the view; one that did not may say so yet.
+            kept: The pieces.
+            words: How the run ended.
+            metadata: Metadata of each output.
+            is_drawn: Whether a page has drawn the view. If not, a page's message may still arrive.
         """
         view, self._view = self._view, None
-        output, self.output = self.output, None  # what still waits to be held is not
+        output, self.output = self.output, None  # pending output is dropped
         if view is not None and output is not None:
             if words:
                 self._tell_page({"type": "over", "words": words}, view)
@@ -353,7 +339,7 @@ class PageChannel:
             self._timer = loop.call_at(due, self._send_waiting)
 
     def _send_waiting(self) -> None:
-        """What the document is to hold, then the patches: nobody sees what would be lost with the kernel."""
+        """Update the document, then send the patches, so that the page never shows what a dead kernel would lose."""
         self._stop_timer()
         now = self._sent_at = asyncio.get_running_loop().time()
         if self._make_held is not None and self._hold_at <= now:
@@ -371,7 +357,7 @@ class PageChannel:
         held = make()
         self.output.hold(held)
         if self._outbox.waiting:
-            self._sent_at += PATCH_GAP  # two messages are sent, so the next comes after two gaps
+            self._sent_at += PATCH_GAP  # two messages were sent, so wait for two gaps
         took = loop.time() - began
         self._hold_at = loop.time() + max(
             REST * took, sum(len(str(piece.bundle.get("text/html"))) for piece in held) / HOLD_RATE
@@ -382,10 +368,10 @@ class PageChannel:
             view.send(message)
 
     def _take_message(self, _view: object, content: object, _buffers: object) -> None:
-        """Queue a message, in whichever thread it came."""
+        """Queue a message. Any thread."""
         self._inbox.append((content, "person" if self._is_carried(content) else "code"))
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody listens any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._drain_messages)
 
     def _drain_messages(self) -> None:
@@ -394,11 +380,11 @@ class PageChannel:
             try:
                 message = _FROM_PAGE.validate_python(content)
             except ValidationError:
-                continue  # not from our page
+                continue  # not a message of our view
             self.receive(message, by)
 
     def _is_carried(self, content: object) -> bool:
-        """Whether the message that this thread handles now carries exactly this to our view: else code called it."""
+        """Return whether the message being handled carries this content to our view. If not, code called the widget."""
         view, message = self._view, self._handled()
         if view is None or message is None:
             return False
@@ -411,7 +397,7 @@ class PageChannel:
 
 
 def can_show() -> bool:
-    """Whether the kernel's side of the view is there: the widget packages and the bundle."""
+    """Return whether the view can be made in this kernel: widget packages and bundle exist."""
     try:
         widget_class(RUN_VIEW)
     except (ImportError, FileNotFoundError):
@@ -420,45 +406,45 @@ def can_show() -> bool:
 
 
 def make_view(bundle: str = RUN_VIEW) -> RunWidget:
-    """Make a widget, which is not shown yet. Main thread.
+    """Make a widget without displaying it. Main thread.
 
     Args:
-        bundle: what draws it, by its name in `STATIC`.
+        bundle: File name of its script in `STATIC`.
     """
     view_id = secrets.token_hex(16)
     return widget_class(bundle)(model_id=view_id, view_id=view_id)
 
 
 def bundle_of(view: RunWidget) -> tuple[dict[str, Any], dict[str, Any]]:
-    """MIME bundle and metadata that make the front end draw the view."""
+    """Return the MIME bundle and metadata that make a front end draw the view."""
     return view._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]  # IPython's own protocol
 
 
 def discard_view(view: RunWidget) -> None:
-    """Close the view and the layout every widget carries, so that ipywidgets keeps neither. Main thread."""
+    """Close the view and its layout, so that ipywidgets keeps no reference to either. Main thread."""
     layout = view.layout
     view.close()
     layout.close()
 
 
 def strip(view: RunWidget) -> None:
-    """Take the script out of the state of a view that nobody drew: programs that run notebooks save that state.
+    """Remove the script from the state of a view that no page drew, since programs that run notebooks save that state.
 
-    What is left is a module that draws nothing, since a page may have drawn the view and not yet said so.
+    The replacement is a valid module that draws nothing, in case a page has drawn the view but not yet reported it.
     """
-    view._esm = NO_SCRIPT  # pyright: ignore[reportPrivateUsage]  # so named by anywidget
+    view._esm = NO_SCRIPT  # pyright: ignore[reportPrivateUsage]  # anywidget's name for its script
 
 
 @functools.cache
 def widget_class(bundle: str) -> Callable[..., RunWidget]:
-    """What makes widgets that a bundle draws.
+    """Return the widget class of a bundle.
 
     Args:
-        bundle: its name in `STATIC`.
+        bundle: File name in `STATIC`.
 
     Raises:
-        ImportError: the widget packages are not installed.
-        FileNotFoundError: the bundle was not built.
+        ImportError: The widget packages aren't installed.
+        FileNotFoundError: The bundle wasn't built.
     """
     with without_working_folder(), without_collections():
         base: Any = importlib.import_module("anywidget").AnyWidget
@@ -473,31 +459,29 @@ def widget_class(bundle: str) -> Callable[..., RunWidget]:
 
 
 class PatchOutbox:
-    """Keeps the order of changes; a part put twice is put once, and of a text that grows only what is new is sent."""
+    """Ordered patches that wait to be sent.
+
+    Repeated updates of a part are merged, and growing text is sent as its suffix.
+    """
 
     def __init__(self) -> None:
-        self.waiting: list[ViewPatch] = []
-        """In order."""
-        self._last: dict[str, int] = {}
-        """Place of the last waiting patch of a part."""
-        self._told: dict[str, str] = {}
-        """The HTML of each growing text, as the page has it."""
-        self.added = 0
-        """Characters of the waiting text; more than `FEW` when a step, a card or the like waits too."""
+        self.waiting: list[ViewPatch] = []  # in order
+        self._last: dict[str, int] = {}  # index of each part's latest waiting patch
+        self._told: dict[str, str] = {}  # HTML of each growing text, as the page has it
+        self.added = 0  # characters of waiting text; more than `FEW` if anything but text is waiting
 
     def add(self, patches: Iterable[ViewPatch]) -> None:
-        """Let these wait behind the others."""
         for patch in patches:
             self._add_patch(patch)
 
     def take(self) -> list[ViewPatch]:
-        """Everything that waits, in order; nothing waits afterwards."""
+        """Return and clear the waiting patches."""
         taken = [self._shortened(patch) for patch in self.waiting]
         self.waiting, self._last, self.added = [], {}, 0
         return taken
 
     def note_snapshot(self, parts: Iterable[ViewPart]) -> None:
-        """The page gets these parts."""
+        """Record that the page receives these parts."""
         self._told = {part.id: part.html for part in parts if part.kind == "tail"}
 
     def _add_patch(self, patch: ViewPatch) -> None:
@@ -513,7 +497,7 @@ class PatchOutbox:
             self._last[patch["id"]] = len(self.waiting) - 1
 
     def _shortened(self, patch: ViewPatch) -> ViewPatch:
-        """The same, with the part of the HTML alone that the page does not have."""
+        """Return the patch with only the HTML that the page doesn't have yet."""
         had, html = self._told.pop(patch["id"], ""), patch.get("html", "")
         if patch.get("kind") == "tail":
             self._told[patch["id"]] = html
@@ -522,7 +506,7 @@ class PatchOutbox:
 
 
 def _common_length(one: str, other: str) -> int:
-    """How many characters they have in common at their beginning."""
+    # Binary search over slice comparisons: faster than a Python loop over the characters.
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

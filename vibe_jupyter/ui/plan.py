@@ -1,4 +1,4 @@
-"""The agent's plan: one part of the run, where it was first made, changed in place."""
+"""The agent's plan: one part of the run, shown where it was first made and updated in place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ from vibe_jupyter.ui.icons import icon_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
 from vibe_jupyter.ui.text import one_line
 
-PLANNER: Final = "todo"
-"""The tool that writes the plan. It gets no line of its own as long as it succeeds."""
+PLANNER: Final = "todo"  # the tool that writes the plan; it has no step of its own unless it fails
 _SIGNS: Final[Mapping[PlanStatus, str]] = {"done": "✓", "in progress": "◉", "to do": "○", "cancelled": "⊘"}
 _ICONS: Final[Mapping[PlanStatus, str]] = {
     "done": "done",
@@ -20,8 +19,8 @@ _ICONS: Final[Mapping[PlanStatus, str]] = {
     "to do": "to-do",
     "cancelled": "denied",
 }
+# States spelled out in the saved output, where the sign alone may be unclear.
 _SAID: Final[frozenset[PlanStatus]] = frozenset({"in progress", "cancelled"})
-"""What the sign alone does not say where no stylesheet is."""
 _BOX: Final = "margin:6px 0 8px;padding:7px 12px 8px 8px;border:1px solid #8c8c8c;border-radius:5px"
 _ROW: Final = "margin:0;padding:2px 0"
 _QUIET: Final = "opacity:0.72"
@@ -29,13 +28,13 @@ _QUIET: Final = "opacity:0.72"
 
 @dataclass
 class PlanEntry:
-    """The plan of a run, as it stands."""
+    """The run's current plan."""
 
     plan: Plan
 
 
 def read_plan(content: JsonValue) -> Plan | None:
-    """The plan that a tool shows; None for what is none."""
+    """Parse the plan that a tool displays. Returns None if it isn't valid."""
     try:
         return Plan.model_validate(content)
     except ValidationError:
@@ -43,7 +42,7 @@ def read_plan(content: JsonValue) -> Plan | None:
 
 
 def plan_html(plan: Plan) -> Markup:
-    """The plan in the live view; the state of each item is read out in words."""
+    """Render the plan for the live view. Each item's state is also text for screen readers."""
     count = html_element("span", Markup(_count_words(plan)))
     head = html_element("header", icon_html("plan"), html_element("b", Markup("Plan")), count)
     return html_element(
@@ -52,7 +51,7 @@ def plan_html(plan: Plan) -> Markup:
 
 
 def kept_plan(plan: Plan) -> Markup:
-    """The plan in the static form."""
+    """Render the plan for the saved output."""
     if not plan.items:
         return NOTHING
     count = html_element("span", Markup(_count_words(plan)), style=_QUIET)

@@ -1,5 +1,4 @@
-"""Several changes of one answer on one card: a check box, what, a summary, the size and a folded diff each, one row of
-buttons for all."""
+"""Review card: several changes of one answer, each with a check box and a folded diff, decided together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,20 +25,19 @@ from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, i
 from vibe_jupyter.ui.text import one_line, plural_text
 
 _WARNINGS = (HIDDEN_WARNING, LOOKALIKE_WARNING)
-_BETWEEN = " · "
-"""Stands between what a card says of why it asks."""
+_BETWEEN = " · "  # separator of a card's reasons
 
 
 @dataclass
 class OpenReview:
-    """Changes that wait together."""
+    """Changes that await a common decision."""
 
     part_id: str
     requests: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
 
 
 def review_html(requests: Sequence[ApprovalRequested], find_cell: FindCell = no_cell) -> Markup:
-    """The card in the live view, of requests that name the same review."""
+    """Render the card for requests of one review. Live view."""
     review = requests[0].review
     assert review is not None
     title = f"Review {len(requests)} changes"
@@ -101,14 +99,14 @@ def _row(request: ApprovalRequested, find_cell: FindCell) -> Markup:
 
 
 def _reasons_text(requests: Sequence[ApprovalRequested]) -> str:
-    """Why the card asks, each reason once."""
+    """Return the distinct reasons for asking."""
     reasons = (reason for request in requests for reason in request.reason.split(_BETWEEN))
     said = sentence_text(_BETWEEN.join(dict.fromkeys(filter(None, reasons))))
     return one_line(escape_lookalikes(said), EFFECT_LENGTH)
 
 
 def _summary(request: ApprovalRequested) -> Markup:
-    """What the tool says beside it, else the first line that is new, or that goes."""
+    """Return the tool's note, else the first added or removed line."""
     if note := one_line(request.headline.note):
         return inert_text(escape_lookalikes(note))
     line = _first_line(without_lookalikes(request.preview))
@@ -123,14 +121,14 @@ def _first_line(preview: Preview) -> str:
 
 
 def _result_text(request: ApprovalRequested) -> str:
-    """How large a new file would be; of cells nothing, since what they give is not known before they run in order."""
+    """Return the size of a new file. Cells have none, since their result is unknown until they run."""
     writes_file = any(one.kind == "path" and one.access == "write" for one in request.resources)
     is_whole = writes_file and request.preview.kind == "code"
     return bytes_text(len(request.preview.text.encode("utf-8", "surrogatepass"))) if is_whole else ""
 
 
 def _touched_words(requests: Sequence[ApprovalRequested]) -> str:
-    """Such as ``in 3 cells and 1 file``."""
+    """Return a count such as ``in 3 cells and 1 file``."""
     written = [{one.kind for one in request.resources if one.access == "write"} for request in requests]
     files = sum("path" in kinds for kinds in written)
     counts = ((len(requests) - files, "cell"), (files, "file"))

@@ -1,18 +1,16 @@
-"""Working time of a run, without the time in which it waits for the user."""
+"""Working time of a run, excluding waits for the user."""
 
 from collections.abc import Callable
 
 
 class RunClock:
-    """Counts from its creation."""
+    """Stopwatch that starts when it is created."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._began = clock()
-        self._waited = 0.0
-        """Seconds of the waits that are over."""
-        self._since: float | None = None
-        """When the present wait began; None while the run works."""
+        self._waited = 0.0  # seconds of finished waits
+        self._since: float | None = None  # start of the current wait, or None while the run works
 
     @property
     def worked(self) -> float:
@@ -21,11 +19,11 @@ class RunClock:
 
     @property
     def waited(self) -> float:
-        """Seconds in which the user was waited for so far."""
+        """Seconds of waiting for the user so far."""
         return self._waited + (self._clock() - self._since if self._since is not None else 0.0)
 
     def note(self, *, waits: bool) -> None:
-        """Take note of whether the run waits for the user from now on."""
+        """Record whether the run now waits for the user."""
         if waits and self._since is None:
             self._since = self._clock()
         elif not waits and self._since is not None:

@@ -1,12 +1,12 @@
-"""What stands of a run in its cell: while it goes on, the static form over which a page draws the live view.
+"""A run's output in its cell: during the run, the static form over which a page draws the live view.
 
-So the document holds what happened at every moment, whatever becomes of the kernel, and nothing that only a kernel can
-show. A page that loads widgets with their first view alone is offered the widget as well.
+So the document always contains what happened so far, whatever happens to the kernel, and nothing that needs a kernel to
+display. Pages that load widgets only on first display are offered the widget as well.
 
-What code shows in the cell stands behind the step that ran it: the run goes on in a further piece below.
+Output of code goes after the step that ran it: the run continues in another piece below.
 
-The metadata of what is left for good says how the run ended, and to which prompt it is the answer: a word, and a number
-made of the prompt. Of what was asked and answered nothing is there.
+The metadata of the final output records how the run ended, and a hash of the prompt it answers. It contains neither the
+prompt nor the answer.
 """
 
 import secrets
@@ -23,22 +23,18 @@ from pydantic import JsonValue
 from vibe_jupyter.kernel.outputs import join_lines
 from vibe_jupyter.protocol import METADATA_KEY, FinishReason, MimeBundle
 
-MARK: Final = "data-vibe-view"
-"""The attribute by which the page finds the output that a view belongs to."""
-STEP: Final = "data-vibe-step"
-"""The attribute by which a piece names the part whose outputs stand before it."""
-MOVED: Final = "This run is now shown in another cell."
-"""Stands where a view was."""
+MARK: Final = "data-vibe-view"  # attribute by which the page finds the output of a view
+STEP: Final = "data-vibe-step"  # attribute of a piece that names the step whose outputs precede it
+MOVED: Final = "This run is now shown in another cell."  # left in place of a moved view
 
 
 HTML: Final = "text/html"
 PLAIN: Final = "text/plain"
-NO_PIECE: Final[MimeBundle] = {HTML: "", PLAIN: ""}
-"""A piece of a run that says nothing."""
+NO_PIECE: Final[MimeBundle] = {HTML: "", PLAIN: ""}  # an empty piece
 
 
 class RunAuthor(NamedTuple):
-    """Who wrote what a run shows, for the origin of a cell that the user makes of it: as in `CellOrigin`."""
+    """Author of the code in a run's output, for the origin of cells that users create from it (see `CellOrigin`)."""
 
     model: str
     conversation: str = ""
@@ -46,70 +42,62 @@ class RunAuthor(NamedTuple):
 
 
 class KeptOutput(NamedTuple):
-    """The kept form of one run."""
+    """The saved form of one run."""
 
-    html: str
-    """As the notebook has it: not known to be ours."""
+    html: str  # as found in the notebook; not validated
     plain: str
-    author: RunAuthor | None = None
-    """Who its metadata say wrote it; None where they say nothing that is known."""
+    author: RunAuthor | None = None  # author according to the metadata, if valid
 
 
 class UndoableRun(NamedTuple):
-    """A run that changed cells or files, as `%vibe undo` finds it."""
+    """A run that changed cells or files, as identified for `%vibe undo`."""
 
     conversation: str
     number: int
 
 
 class KeptPiece(NamedTuple):
-    """The static form of a run from one call whose outputs stand in the cell to the next."""
+    """Static form of a run between two calls with outputs in the cell."""
 
     bundle: MimeBundle
-    step: str = ""
-    """Id of the part of the call before it; empty for the first piece."""
+    step: str = ""  # part id of the call before it; "" for the first piece
 
 
 class RunOutput:
-    """What stands of one run in a cell: an output, and one more behind each call that showed something there."""
+    """Outputs of one run in a cell: the first, and another after each call that displayed something."""
 
     def __init__(self, view_id: str) -> None:
         self._view_id = view_id
-        self._pieces = [secrets.token_hex(8)]
-        """Display ids, in the order of the cell."""
-        self._held: list[KeptPiece] = []
-        """What each piece holds."""
-        self._known: dict[int, KeptPiece] = {}
-        """What the pages were told that a piece holds, by its place."""
-        self._cell: Any = None
-        """The request of the cell it stands in."""
-        self._widget: Mapping[str, Any] = {}
-        """What makes a page draw the widget; empty where none needs to be told."""
+        self._pieces = [secrets.token_hex(8)]  # display ids, in cell order
+        self._held: list[KeptPiece] = []  # content of each piece
+        self._known: dict[int, KeptPiece] = {}  # content of each piece as last sent to the pages, by index
+        self._cell: Any = None  # request of the cell
+        self._widget: Mapping[str, Any] = {}  # MIME bundle that makes a page draw the widget; empty if it isn't needed
 
     @property
     def display_id(self) -> str:
-        """Of the first piece."""
+        """Display id of the first piece."""
         return self._pieces[0]
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """By which the page knows each piece."""
+        """Marks by which the page finds the pieces."""
         return tuple(map(self._mark, range(len(self._pieces))))
 
     def put(self, held: MimeBundle) -> None:
-        """Show it in the cell that runs now. Main thread."""
+        """Display the output in the running cell. Main thread."""
         self._held = [KeptPiece(held)]
         self._cell = getattr(_publisher(), "parent_header", None)
         display(self._bundle(0), raw=True, display_id=self.display_id)
 
     def divide(self) -> None:
-        """Let what comes next stand behind what the cell shows now. Main thread."""
+        """Start a new piece after the cell's current outputs. Main thread."""
         self._pieces.append(secrets.token_hex(8))
         self._held.append(KeptPiece(NO_PIECE))
         display(self._bundle(-1), raw=True, display_id=self._pieces[-1])
 
     def join(self) -> None:
-        """Hold all in the first piece: a page that was reloaded has no other. From any thread."""
+        """Merge all pieces into the first, the only one that a reloaded page has. Thread-safe."""
         for piece in self._pieces[1:]:
             _publish_update(NO_PIECE, piece)
         del self._pieces[1:]
@@ -117,7 +105,7 @@ class RunOutput:
         self.renew()
 
     def put_again(self) -> None:
-        """Show all in one piece in its cell, whose outputs the user cleared. From any thread."""
+        """Display everything as one piece after the user cleared the cell's outputs. Thread-safe."""
         for piece in self._pieces:
             _publish_update(NO_PIECE, piece)
         self._pieces = [secrets.token_hex(8)]
@@ -126,15 +114,15 @@ class RunOutput:
         _publish("display_data", self._bundle(0), self.display_id, self._cell)
 
     def move_here(self) -> None:
-        """Show it, as long as it is in one piece, in the cell that runs now, and nowhere else. Main thread."""
+        """Move the output, which must be in one piece, to the running cell. Main thread."""
         update_display({"text/plain": MOVED}, raw=True, display_id=self.display_id)
         self._pieces = [secrets.token_hex(8)]
         self.put(self._held[0].bundle)
 
     def hold(self, held: Sequence[KeptPiece]) -> None:
-        """Have the document hold these. From any thread, also while the main thread runs code.
+        """Store these pieces in the document. Thread-safe, even while the main thread runs code.
 
-        Where a page draws the widget they stay as they are: with another content the page would draw it again.
+        Once a page draws the widget, the pieces are only remembered: an update would make the page draw it again.
         """
         self._held = self._fitting(held)
         for place, piece in enumerate(self._held):
@@ -143,22 +131,22 @@ class RunOutput:
                 _publish_update(self._bundle(place), self._pieces[place])
 
     def renew(self) -> None:
-        """Say everything again with the next `hold`: a page that was loaded knows nothing. From any thread."""
+        """Resend everything with the next `hold`, for a newly loaded page. Thread-safe."""
         self._known.clear()
 
     def offer_widget(self, widget: Mapping[str, Any]) -> None:
-        """Have the page draw this widget in the first piece. From any thread."""
+        """Make the page draw this widget in the first piece. Thread-safe."""
         self._widget = widget
         for place, piece in enumerate(self._pieces):
             _publish_update(self._bundle(place), piece)
 
     def leave(self, kept: Sequence[MimeBundle], metadata: Mapping[str, Any] | None) -> None:
-        """Leave these for good, one in each piece. Main thread."""
+        """Set the final content of each piece. Main thread."""
         for one, piece in zip(self._fitting(list(map(KeptPiece, kept))), self._pieces, strict=True):
             update_display(one.bundle, metadata=metadata, raw=True, display_id=piece)
 
     def _fitting(self, kept: Sequence[KeptPiece]) -> list[KeptPiece]:
-        """As many as there are pieces."""
+        """Pad with empty pieces."""
         return [*kept, *[KeptPiece(NO_PIECE)] * (len(self._pieces) - len(kept))]
 
     def _mark(self, place: int) -> str:
@@ -172,13 +160,13 @@ class RunOutput:
 
 
 def marked(view_id: str, held: MimeBundle, *, step: str = "") -> MimeBundle:
-    """What the document holds, as an output that a page draws this view over."""
+    """Wrap static output in the element over which a page draws this view."""
     name = f' {STEP}="{step}"' if step else ""
     return {**held, "text/html": f'<div {MARK}="{view_id}"{name}>{held.get("text/html", "")}</div>'}
 
 
 def _publish_update(bundle: MimeBundle, display_id: str) -> None:
-    """`update_display` without waiting for what was printed, which a thread other than the main one must not do."""
+    """Send `update_display` without flushing stdout, which only the main thread may do."""
     _publish("update_display_data", bundle, display_id, _publisher().parent_header)
 
 
@@ -200,14 +188,14 @@ def output_metadata(
     *,
     author: RunAuthor | None = None,
 ) -> dict[str, JsonValue]:
-    """What stands in the metadata of the output of a run.
+    """Return the output metadata of a run.
 
     Args:
-        reason: how it ended; None where that is not known.
-        key: of its cell's prompt; empty where it had none.
-        undoable: the run, where it made changes.
-        not_undone: variables that it may have changed unasked, and that undo would not restore.
-        author: whose code it shows; None where that is not known.
+        reason: Finish reason, or None if unknown.
+        key: Hash of the cell's prompt, or "" if there is none.
+        undoable: The run, if it made changes.
+        not_undone: Variables that may have been changed without approval and that undo wouldn't restore.
+        author: Author of the code, or None if unknown.
     """
     said: dict[str, JsonValue] = {"reason": reason}
     if key:
@@ -222,11 +210,11 @@ def output_metadata(
 
 
 def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:
-    """The outputs that are the answer to the prompt with this key; none where one of its runs did not come to its end.
+    """Return the outputs that answer the prompt with this key; none if one of its runs didn't finish.
 
     Args:
-        outputs: of a cell, as nbformat has them.
-        key: of the prompt.
+        outputs: A cell's outputs in nbformat.
+        key: Hash of the prompt.
     """
     found = [(said, data) for said, data in map(_run_output, outputs) if said.get("prompt") == key]
     if any(said.get("reason") != "stop" for said, _ in found):
@@ -238,7 +226,7 @@ def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:
 
 
 def _run_output(output: object) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """What the metadata of an output say of its run, and its data."""
+    """Return the run's entry in an output's metadata, and the output's data."""
     said = _mapping(_mapping(_mapping(output).get("metadata")).get(METADATA_KEY))
     return said, _mapping(_mapping(output).get("data"))
 

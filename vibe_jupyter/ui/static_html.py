@@ -1,8 +1,8 @@
-"""The static form of a run: what the notebook keeps when the live view goes, without script or stylesheet.
+"""Static form of a run, which replaces the live view in the saved notebook. No scripts or stylesheets.
 
-Structure carries it, since viewers drop what they please: `<details>` for steps, literal colours that read on white
-and on black, borders. No class, no button, nothing that waits for an answer, no blank line, which would end it where a
-notebook was exported to Markdown.
+Since viewers drop what they please, structure carries the meaning: `<details>` for steps, borders, and literal colors
+that are readable on light and dark. No classes, no buttons, nothing interactive, and no blank lines, which would end
+the HTML block if the notebook was exported to Markdown.
 """
 
 import re
@@ -44,30 +44,22 @@ from vibe_jupyter.ui.step import (
 from vibe_jupyter.ui.streaming_text import StreamingText
 from vibe_jupyter.ui.text import output_text, plural_text, readable_text, seconds_text, shorten_text
 
-KEPT_LIMIT = 200_000
-"""Characters of the kept HTML; a run with longer outputs keeps less of each."""
-PLAIN_LIMIT = 4_000
-"""Characters of the kept plain text."""
+KEPT_LIMIT = 200_000  # characters of saved HTML; runs with longer outputs save less of each
+PLAIN_LIMIT = 4_000  # characters of saved plain text
 
+# Character limits for each text in a step and for each text of the model, tried in order until everything fits. With
+# None, steps are only counted.
 _LIMITS = ((8_000, 60_000), (2_000, 15_000), (400, 4_000), (0, 1_000), (None, 500))
-"""Characters of each text inside a step and of each text of the model, tried in this order until the whole fits.
-
-With None the steps are only counted.
-"""
 
 _BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
+# As wide as the live view and in its font; the model's text looks like a Markdown cell.
 _WHOLE = "max-width:780px;font-size:13px;line-height:20px;overflow-wrap:break-word"
-"""As wide as the live view, in its type; what the model says is set as a Markdown cell is."""
-_QUIET = "opacity:0.72"
-"""No grey reads well on white and on dark; a paler shade of the page's own colour does."""
+_QUIET = "opacity:0.72"  # translucent rather than gray: no gray is readable on both light and dark backgrounds
 _SAID = "font-size:14px;line-height:22px;margin:8px 0"
 _STEP = "margin:0"
-_NESTED = "margin:0 0 0 24px"
-"""A sub-agent's step, below the one it works for."""
-_NO_TRIANGLE = "14px"
-"""What stands for the triangle on a line that does not open, so that all icons stand below each other."""
-_TIME = f"float:right;font-size:12px;{_QUIET}"
-"""At the right edge, one under the other; where styles are dropped it ends the line."""
+_NESTED = "margin:0 0 0 24px"  # a sub-agent's step, below the call it works for
+_NO_TRIANGLE = "14px"  # in place of the triangle on lines that don't open, to align the icons
+_TIME = f"float:right;font-size:12px;{_QUIET}"  # aligned right; at the end of the line where styles are dropped
 _FOLD = "margin:0 0 8px;padding:3px 0"
 _BOX = "border-left:1px solid #8c8c8c;margin:2px 0 8px 8px;padding:0 0 0 15px"
 _FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-size:12px"
@@ -76,12 +68,12 @@ _ERROR_GROUND = "rgba(217,58,58,0.08)"
 _STATES = {"done": "#2e8b40", "failed": "#d93a3a"}
 
 
+# Labels of unsuccessful steps, in display order.
 _END_WORDS: Final = ("failed", "denied", "interrupted", "not finished", "not run")
-"""How steps are counted that did not succeed, in the order in which they are named."""
 
 
 class PieceEnds:
-    """Steps of a run whose outputs stand in the cell, in its order: a piece of the kept form ends with each."""
+    """Steps whose outputs are in the cell, in its order. Each ends a piece of the saved output."""
 
     def __init__(self, entries: Sequence[TranscriptEntry]) -> None:
         self.steps: list[StepEntry] = []
@@ -89,11 +81,10 @@ class PieceEnds:
 
     @property
     def pieces(self) -> int:
-        """How many pieces there are."""
         return len(self.steps) + 1
 
     def add(self, step: StepEntry | None) -> None:
-        """The outputs of this step came; of calls at once, they stand with the last step that has some."""
+        """Record that a step has output. Outputs of parallel calls go after the last step that has some."""
         last = self.steps[-1] if self.steps else None
         if step is None or (last is not None and self._entries.index(step) < self._entries.index(last)):
             step = last
@@ -104,7 +95,7 @@ class PieceEnds:
 def static_bundle(
     entries: Sequence[TranscriptEntry], foot: StatusLine, answer: str, *, keep: RunRetention = EVERYTHING
 ) -> MimeBundle:
-    """The MIME bundle of a run that is over, or of one that is shown as far as it is."""
+    """Return the MIME bundle of a run, finished or not."""
     return static_pieces(entries, foot, answer, keep=keep)[0]
 
 
@@ -116,9 +107,9 @@ def static_pieces(
     keep: RunRetention = EVERYTHING,
     ends: Sequence[StepEntry] = (),
 ) -> list[MimeBundle]:
-    """The same in pieces: one ends with each of these steps, whose outputs stand behind it in the cell."""
+    """Return the bundle in pieces. Each step in `ends` ends a piece, since its outputs follow it in the cell."""
     facts_shown, facts_told = _shown_facts(foot, keep)
-    if not keep.times:  # what only informs is how long a retry waited
+    if not keep.times:  # "info" notices only say how long a retry waited
         entries = [entry for entry in entries if not isinstance(entry, NoticeEntry) or _is_worth_showing(entry)]
     if keep.form == "none":
         return [*[NO_PIECE] * len(ends), _trace_bundle(entries, foot)]
@@ -144,7 +135,7 @@ def static_pieces(
 
 
 def _trace_bundle(entries: Sequence[TranscriptEntry], foot: StatusLine) -> MimeBundle:
-    """That a run was here and how it ended, with its error if it failed: somebody has to act on that."""
+    """Return a one-line bundle saying how the run ended, plus its errors, which require action."""
     line = f"A run was here: {', '.join([foot.words, *_counted_steps(entries)])}."
     errors = [entry for entry in entries if isinstance(entry, NoticeEntry) and entry.level == "error"]
     html = html_element(
@@ -157,12 +148,12 @@ def _trace_bundle(entries: Sequence[TranscriptEntry], foot: StatusLine) -> MimeB
 
 
 def _without_blank_lines(html: Markup) -> Markup:
-    """The same without blank lines: Markdown would end the HTML there and read the rest as its own."""
+    """Escape blank lines: Markdown would end the HTML block there and parse the rest itself."""
     return Markup(_BLANK_LINE.sub("&#10;", html))
 
 
 def _least_length(entries: Sequence[TranscriptEntry], detail_limit: int, answer_limit: int) -> int:
-    """Characters the HTML has at least: a cheap way to see that it is too long."""
+    """Return a lower bound of the HTML's length, to skip rendering under limits that can't fit."""
     if not entries:
         return 0
     texts = [min(len(entry.text), answer_limit) for entry in entries if isinstance(entry, StreamingText)]
@@ -171,7 +162,7 @@ def _least_length(entries: Sequence[TranscriptEntry], detail_limit: int, answer_
 
 
 class _Kept:
-    """One rendering under one set of limits."""
+    """A rendering with given limits."""
 
     def __init__(self, detail_limit: int | None, answer_limit: int, keep: RunRetention, *, is_over: bool) -> None:
         self._detail_limit = detail_limit
@@ -180,7 +171,7 @@ class _Kept:
         self._is_over = is_over
 
     def bodies(self, entries: Sequence[TranscriptEntry], ends: Sequence[StepEntry]) -> list[list[Markup]]:
-        """All but the foot: a piece up to each of the steps, and the rest."""
+        """Render everything but the foot: one list per piece, then the rest."""
         if self._keep.form == "summary":
             return [*([] for _ in ends), self._summary_html(entries)]
         pieces: list[list[Markup]] = []
@@ -195,7 +186,7 @@ class _Kept:
         return [*pieces, rest]
 
     def _summary_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
-        """One line of steps, the last answer, and what a user must know of."""
+        """Render the line of steps, the last answer, and warnings and errors."""
         steps = call_steps(entries)
         answer = next((entry for entry in reversed(entries) if isinstance(entry, StreamingText)), None)
         rest = [entry for entry in entries if entry is answer or _is_worth_showing(entry)]
@@ -208,7 +199,7 @@ class _Kept:
         return [*self._folded(entries[: last + 1]), *map(self._entry_html, after)]
 
     def _folded(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
-        """More than one step in one line, which opens."""
+        """Render the entries, folding two or more steps into one line."""
         if not entries:
             return []
         before = _without_plan(entries)
@@ -238,7 +229,7 @@ class _Kept:
 
     def _step_html(self, step: Step, style: str) -> Markup:
         headline, result = step_headline(step), step_result(step)
-        if step.outcome == "running" and not self._is_over:  # nothing of it may go on when this is read
+        if step.outcome == "running" and not self._is_over:  # a saved output must not claim that something is running
             headline = step_headline(_cut_off(step))
             result = "not finished" if _has_begun(step) else "not run"
         line = join_markup(
@@ -266,7 +257,7 @@ class _Kept:
         )
 
     def _time_html(self, steps: Sequence[Step]) -> Markup:
-        """How long they took; nothing where none of them ran, or where times are not kept."""
+        """Render how long the steps took, or nothing if none ran or times aren't saved."""
         took = [step.seconds for step in steps if step.seconds is not None]
         if not took or not self._keep.times:
             return NOTHING
@@ -289,7 +280,7 @@ def _is_worth_showing(entry: TranscriptEntry) -> bool:
 
 
 def steps_tally(steps: Sequence[Step]) -> str:
-    """Count what was done and what was not: ``ran code 3 times (1 failed) · 1 denied · 1 not run``."""
+    """Summarize the steps' outcomes: ``ran code 3 times (1 failed) · 1 denied · 1 not run``."""
     failed = Counter(_step_doing(step) for step in steps if _failed_in_running(step))
     done = failed + Counter(_step_doing(step) for step in steps if step.outcome == "ok")
     ends = Counter(_end_word(step) for step in steps if not _failed_in_running(step))
@@ -300,7 +291,7 @@ def steps_tally(steps: Sequence[Step]) -> str:
 
 
 def _end_word(step: Step) -> str:
-    """Return how a step is counted that did not come to an end of its own, or ''."""
+    """Return the label of an unsuccessful step, or ''."""
     if step.outcome == "running":
         return "not finished" if _has_begun(step) else "not run"
     if step.outcome == "interrupted":
@@ -313,7 +304,7 @@ def _has_begun(step: Step) -> bool:
 
 
 def _cut_off(step: Step) -> Step:
-    """The step as the end of its kernel left it."""
+    """Return the step as interrupted by the end of its kernel."""
     return replace(step, outcome="interrupted", seconds=0.0 if _has_begun(step) else None)
 
 
@@ -323,7 +314,7 @@ def _with_failures(verb: str, count: int, failed: int) -> str:
 
 
 def _failed_in_running(step: Step) -> bool:
-    """A call whose arguments were refused never ran."""
+    """Return whether the call failed while running. A call with rejected arguments never ran."""
     return step.outcome == "error" and step.seconds is not None
 
 
@@ -333,12 +324,12 @@ def _step_doing(step: Step) -> str:
 
 
 def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
-    """The steps that were calls, and not thoughts."""
+    """Return the steps that are tool calls rather than thoughts."""
     return [entry.step for entry in entries if isinstance(entry, StepEntry) and entry.step.name != THOUGHT]
 
 
 def _shown_facts(foot: StatusLine, keep: RunRetention) -> tuple[list[str], list[str]]:
-    """What the foot says behind the state: in HTML, and in plain text with the server."""
+    """Return the facts of the status line for HTML (without the server) and for plain text."""
     if not keep.times:
         return facts_without_server(replace(foot, usage=Usage(), cost=None, context=None))
     clock = clock_text(foot)

@@ -1,4 +1,4 @@
-"""A tool call as one quiet line, what it shows when opened, and lines joined into groups."""
+"""Tool calls as steps: a line, details when opened, and groups of similar calls."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,22 +41,19 @@ from vibe_jupyter.ui.plan import PlanEntry
 from vibe_jupyter.ui.streaming_text import StreamingText
 from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable_text, seconds_text, shorten_text
 
-KEPT_SHARE = 15
-"""Characters of base64 that are kept for each character a text beside it may have: 120,000 where there is room."""
-PICTURES_LIMIT = 12
-"""Pictures shown in a step."""
+KEPT_SHARE = 15  # base64 characters saved per character allowed for text: 120,000 at the highest limit
+PICTURES_LIMIT = 12  # images shown in a step
 
 _PICTURES = TypeAdapter(tuple[Picture, ...])
 _DOWNLOADS: TypeAdapter[Download | tuple[Download, ...]] = TypeAdapter(Download | tuple[Download, ...])
+# Audio types that browsers play. They can't contain scripts.
 _SOUNDS = frozenset({"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/mp4", "audio/ogg", "audio/webm"})
-"""What browsers play; nothing of it can do anything else."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-DOWNLOADS_LIMIT = 12
-"""Files offered in a step."""
+DOWNLOADS_LIMIT = 12  # files offered in a step
 
 
 def pictures_html(content: JsonValue, look: CodeLook, limit: int) -> Markup:
-    """Raster pictures that came as data."""
+    """Render raster images that came as data."""
     try:
         pictures = _PICTURES.validate_python(content)
     except ValidationError:
@@ -69,7 +66,7 @@ def pictures_html(content: JsonValue, look: CodeLook, limit: int) -> Markup:
 
 
 def download_html(content: JsonValue, look: CodeLook, limit: int) -> Markup:
-    """Where each file is, and a link that saves it where it came along; a sound can be heard."""
+    """Render each file's path, a download link if its content is included, and a player for audio."""
     try:
         found = _DOWNLOADS.validate_python(content)
     except ValidationError:
@@ -87,7 +84,7 @@ def _download_html(download: Download, look: CodeLook, limit: int) -> Markup:
         address = f"data:{download.media_type};base64,{download.data}"
         pieces.append(html_element("audio", controls=True, src=address, aria_label=one_line(download.name) or "sound"))
     if download.data and (look is LIVE or len(download.data) <= limit * KEPT_SHARE):
-        # Never its own type: a click saves it, and no page of it is opened.
+        # Never the file's own type: the link must save the file and not open it as a page.
         address = f"data:application/octet-stream;base64,{download.data}"
         name = one_line(download.name) or "file"
         pieces.append(html_element("a", inert_text(f"Download {name}"), href=address, download=name))
@@ -99,7 +96,7 @@ def _download_html(download: Download, look: CodeLook, limit: int) -> Markup:
 
 
 def _picture_html(picture: Picture, most: int | None) -> Markup:
-    """One of them; `most` is how many characters of base64 are kept, None for all."""
+    """Render one image. `most` limits the saved base64 characters; None means no limit."""
     address = f"data:{picture.media_type};base64,{picture.data}"
     label = one_line(picture.label) or "picture"
     if not is_picture(address):
@@ -109,27 +106,22 @@ def _picture_html(picture: Picture, most: int | None) -> Markup:
         return html_element("div", inert_text(f"{label}: {size}, too large to be kept in the notebook"))
     width, height = picture_size(address) or (None, None)
     style = None if most is None else "max-width:100%;height:auto"
+    # img is a void element, so it must not have an end tag.
     image = html_element("img", src=address, alt=label, width=width, height=height, style=style)
     return html_element("div", Markup(image.removesuffix("</img>")))
 
 
-WORDS_LIMIT = 80
-"""Characters of what a tool says beside it."""
+WORDS_LIMIT = 80  # characters of a tool's note
 
-EXACT = 1e12
-"""A number from which on its digits say nothing to anybody."""
+EXACT = 1e12  # numbers from here on are shown in scientific notation
 
 Outcome = Literal["running", "ok", "error", "denied", "interrupted"]
 
-THOUGHT = "thought"
-"""The name of a step that is no call: what the model thought before it answered."""
-PROGRESS_LIMIT = 4_000
-"""Characters of a running tool's output that stay on the page: the newest."""
-ROWS_LIMIT = 60
-"""Rows of a table shown in a step."""
+THOUGHT = "thought"  # name of a step for the model's reasoning, which is no call
+PROGRESS_LIMIT = 4_000  # characters of a running tool's output on the page; the latest are kept
+ROWS_LIMIT = 60  # table rows shown in a step
 
-TRIAL: Final = "trial"
-"""The icon of a call that is tried where it has no effects."""
+TRIAL: Final = "trial"  # icon of a call that is being tried in the sandbox
 NO_EFFECTS: Final = "nothing can change"
 
 _MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "⊘", "interrupted": "■"}
@@ -138,12 +130,9 @@ _TOOL_MARKS = {"run_code": "▷", "inspect": "▦", THOUGHT: "✻"}
 _OTHER_MARK = "▤"
 _WORDS: Mapping[Outcome, str] = {"error": "failed", "denied": "denied", "interrupted": "interrupted"}
 
-GROUP_LIMIT = 20
-"""Calls in one line; what comes after begins another, since all of a line is sent again when one of its calls ends."""
-DETAIL_LIMIT = 2_000
-"""Characters of each text inside a call of a group."""
-TARGETS_LIMIT = 4
-"""Things that are named on the line."""
+GROUP_LIMIT = 20  # calls per group; a limit, since the whole group is sent again whenever one of its calls ends
+DETAIL_LIMIT = 2_000  # characters of each text inside a grouped call
+TARGETS_LIMIT = 4  # targets named on a group's line
 
 _NAME = "server_file"
 _RASTER = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -151,37 +140,35 @@ _RASTER = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 @dataclass(frozen=True)
 class CallProgressState:
-    """As a tool told it last."""
+    """Latest progress report of a tool."""
 
     done: float
-    total: float | None
-    """None where the tool does not know."""
-    said: str
-    """Its own words; may be empty."""
+    total: float | None  # None if unknown
+    said: str  # the tool's message, possibly ""
 
     @property
     def words(self) -> str:
-        """``3 of 10 · loading``."""
+        """Progress as text, such as ``3 of 10 · loading``."""
         known = "" if self.total is None else f" of {_number_text(self.total)}"
         said = one_line(output_text(self.said), WORDS_LIMIT)
         return " · ".join(word for word in (f"{_number_text(self.done)}{known}", said) if word)
 
 
 class Milestones:
-    """Lines for where nothing can be redrawn: one for each tenth of the way."""
+    """Progress lines for output that can't be redrawn: one per tenth."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
         self._tenths: dict[str, int] = {}
 
     def begin(self, event: ToolStarted) -> None:
-        """A call began."""
+        """Start tracking a call."""
         headline = event.headline
         self._calls[event.call_id] = " ".join(filter(None, (headline.doing, headline.target, headline.note)))
         self._tenths[event.call_id] = 0
 
     def line(self, event: ToolProgress) -> str:
-        """What to say of it; empty as long as it has not come much further."""
+        """Return a progress line, or "" until the next tenth is reached."""
         if event.done is None or not event.total or event.call_id not in self._calls:
             return ""
         tenth = int(min(event.done / event.total, 1.0) * 10)
@@ -193,48 +180,48 @@ class Milestones:
 
 
 def bar_html(progress: CallProgressState | None) -> Markup:
-    """A bar that moves, where it is known how far it goes."""
+    """Render a progress bar, or nothing if the total is unknown."""
     if progress is None or progress.total is None:
         return NOTHING
     done = min(progress.done, progress.total)
-    # What stands beside it in words need not be read out twice.
+    # Screen readers skip it: the text next to it has the same numbers.
     return html_element("progress", max=_number_text(progress.total), value=_number_text(done), aria_hidden="true")
 
 
 def _number_text(value: float) -> str:
-    """Without a sign of how a computer keeps it."""
+    """Format a number without a trailing ``.0``."""
     return str(int(value)) if value < EXACT and value == int(value) else f"{value:.6g}"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One call, as far as it went."""
+    """State of a call."""
 
     headline: Headline
-    name: str = ""
-    """The tool's; empty until it started."""
+    name: str = ""  # the tool's name; "" until it starts
     preview: Preview | None = None
     outcome: Outcome = "running"
     summary: str = ""
-    seconds: float | None = None
-    """None where nothing ran."""
+    seconds: float | None = None  # None if nothing ran
+    # Seconds of running time when rendered, from which the page counts on; None if it isn't running.
     so_far: float | None = None
-    """Seconds that it has run when it is shown, which the page counts on; None where it does not run."""
     display: MimeBundle = field(default_factory=dict[str, JsonValue])
-    output: str = ""
-    """What it printed so far; shown until `display` says it finally."""
-    progress: CallProgressState | None = None
-    """How far it is; None where the tool does not say."""
-    trial: bool = False
-    """Whether it is tried where it has no effects."""
-    edited: bool = False
-    """Whether the call was changed before it was allowed."""
+    output: str = ""  # output so far, shown until `display` replaces it
+    progress: CallProgressState | None = None  # None if the tool doesn't report any
+    trial: bool = False  # True during a sandboxed trial
+    edited: bool = False  # True if the arguments were changed before approval
+    # The decision made by code in this kernel, such as ``allowed``; "" if the user decided or no approval was needed.
     by_code: str = ""
-    """What code in this kernel decided about it, such as ``allowed``; empty where you did, or where nothing asked."""
 
 
 def step_html(step: Step, limit: int = OUTPUT_LIMIT, *, nested: bool = False) -> Markup:
-    """The step in the live view; each text inside at most `limit` characters. One of a sub-agent is `nested`."""
+    """Render the step for the live view.
+
+    Args:
+        step: The step.
+        limit: Characters of each text inside.
+        nested: Whether a sub-agent made the call.
+    """
     look = "vibe-step vibe-nested" if nested else "vibe-step"
     line = (
         icon_html(step_icon(step)),
@@ -250,7 +237,7 @@ def step_html(step: Step, limit: int = OUTPUT_LIMIT, *, nested: bool = False) ->
 
 
 def plain_line(event: ToolFinished) -> str:
-    """A finished call as a line of plain text."""
+    """Return a finished call as a line of plain text."""
     step = finished_step(Step(event.headline), event)
     headline = step.headline
     time = seconds_text(step.seconds) if step.seconds is not None else ""
@@ -259,7 +246,7 @@ def plain_line(event: ToolFinished) -> str:
 
 
 def finished_step(step: Step, event: ToolFinished) -> Step:
-    """The step at its end. A denial keeps the user's words when the event has none."""
+    """Return the step with its result. A denial keeps the user's message if the event has none."""
     ran = event.outcome != "denied" and (event.seconds > 0 or event.outcome == "ok")
     return replace(
         step,
@@ -274,17 +261,17 @@ def finished_step(step: Step, event: ToolFinished) -> Step:
 
 
 def step_icon(step: Step) -> str:
-    """The name of the icon before the line: how it ended where it did not succeed, else what kind of step it is."""
+    """Return the name of the step's icon: the outcome if it failed, else the kind of tool."""
     return _END_ICONS.get(step.outcome) or (TRIAL if step.trial else tool_icon(step.name))
 
 
 def step_mark(step: Step) -> str:
-    """The sign before the line where there is only text; its meaning also stands in words."""
+    """Return the sign before a plain-text line. The text states its meaning too."""
     return _MARKS.get(step.outcome) or _TOOL_MARKS.get(step.name, _OTHER_MARK)
 
 
 def step_headline(step: Step) -> Markup:
-    """Verb, object, and a few words."""
+    """Render verb, target and note."""
     headline = step.headline
     pieces = [html_element("b", inert_text(one_line(_step_verb(step))))]
     if headline.target:
@@ -295,14 +282,14 @@ def step_headline(step: Step) -> Markup:
 
 
 def _step_verb(step: Step) -> str:
-    """What was done, or would have been: a call that was refused or cut off before it ran did nothing."""
+    """Return the verb for what happened. A call that was refused or cut off before it ran gets the verb for asking."""
     if step.outcome == "running":
         return step.headline.doing
     return step.headline.asking if step.outcome != "ok" and step.seconds is None else step.headline.verb
 
 
 def step_result(step: Step) -> str:
-    """What came back, with the outcome in words wherever it is not a success; meanwhile, the last line printed."""
+    """Return the result, with the outcome unless it is "ok"; while running, the last line printed or the progress."""
     if step.outcome == "running" and step.trial:
         return NO_EFFECTS
     if step.outcome == "running":
@@ -320,7 +307,13 @@ def _meanwhile_html(step: Step) -> Markup:
 
 
 def step_detail(step: Step, look: CodeLook, limit: int = OUTPUT_LIMIT) -> Markup:
-    """What was run and what it gave; each text at most `limit` characters. A preview in words is the line again."""
+    """Render what was run and its output. Text previews are omitted, since they repeat the line.
+
+    Args:
+        step: The step.
+        look: Live or static styles.
+        limit: Characters of each text.
+    """
     shown = shorten_text(step.preview.text, limit) if step.preview and step.preview.kind != "text" and limit else ""
     pieces: list[Markup] = []
     if step.preview and shown:
@@ -336,7 +329,10 @@ def step_detail(step: Step, look: CodeLook, limit: int = OUTPUT_LIMIT) -> Markup
 
 
 def _repeats_preview(preview: Preview | None, media_type: str) -> bool:
-    """Whether a display of this kind may be the preview again; what code prints may only look like it."""
+    """Return whether this MIME type may repeat the preview.
+
+    Printed output is always shown, even if it looks the same.
+    """
     return media_type == "text/x-python" or (preview is not None and preview.kind == "diff")
 
 
@@ -391,37 +387,36 @@ def _table_cells(name: str, texts: Sequence[str], look: CodeLook) -> list[Markup
 
 
 def _bundle_text(content: JsonValue) -> str:
-    """The text of a MIME bundle, which may be one string or a list of lines."""
+    """Join MIME data, which may be a string or a list of lines."""
     if isinstance(content, list):
         return "".join(piece for piece in content if isinstance(piece, str))
     return content if isinstance(content, str) else ""
 
 
 def _time_html(step: Step) -> Markup:
-    """How long it took; the page counts it while the step runs, from a second on."""
+    """Render the duration. While the step runs, the page counts it."""
     running = f"{step.so_far:.1f}" if step.outcome == "running" and step.so_far is not None else None
     took = NOTHING if running or step.seconds is None else escape_text(seconds_text(step.seconds))
     return html_element("span", took, class_="vibe-time", data_vibe_running=running)
 
 
 def is_read_only(preview: Preview | None) -> bool:
-    """Whether a call only looks: it shows neither code nor a command nor a change."""
+    """Return whether a call only reads: it previews neither code nor a command nor a change."""
     return preview is None or preview.kind == "text"
 
 
-_NEEDS_OBJECT: Final = re.compile(r" (?:for|of|to)$")
-"""What a verb ends with where its object stands behind it."""
+_NEEDS_OBJECT: Final = re.compile(r" (?:for|of|to)$")  # trailing preposition of a verb whose target follows
 
 
 def times_text(verb: str, count: int) -> str:
-    """A verb that names its object is counted in times, another in objects."""
+    """Return a verb with a count: in times if the verb includes its object, else in objects."""
     if " " not in verb:
         return f"{verb} {count}"
     return verb if count == 1 else f"{_NEEDS_OBJECT.sub('', verb)} {count} times"
 
 
 def group_html(steps: Sequence[Step], *, nested: bool = False) -> Markup:
-    """The line in the live view; the calls stand in it. Those of a sub-agent are `nested`."""
+    """Render similar calls as one line that opens. `nested` if a sub-agent made them."""
     outcome = next((step.outcome for step in steps if step.outcome == "running"), _worst_outcome(steps))
     last = next((step for step in steps if step.outcome == "running"), steps[-1])
     verb = last.headline.doing if last.outcome == "running" else last.headline.verb
@@ -442,7 +437,7 @@ def _worst_outcome(steps: Sequence[Step]) -> str:
 
 
 def _came_text(steps: Sequence[Step]) -> str:
-    """What was looked at, and how often in vain."""
+    """Return the targets, and the number of failed calls."""
     targets = list(dict.fromkeys(step.headline.target for step in steps if step.headline.target))
     shown = [*targets[:TARGETS_LIMIT], *(["…"] if len(targets) > TARGETS_LIMIT else [])]
     failed = sum(step.outcome not in ("ok", "running") for step in steps)
@@ -452,19 +447,17 @@ def _came_text(steps: Sequence[Step]) -> str:
 
 @dataclass
 class StepEntry:
-    """A call, or a thought; its step is replaced as it goes on."""
+    """A call or a thought. Its step is replaced as it progresses."""
 
     part_id: str
     step: Step
-    caller: "StepEntry | None" = None
-    """The call for which a sub-agent works that made this one."""
-    began: float | None = None
-    """Seconds on the transcript's clock at which it began to run; None while it does not."""
+    caller: "StepEntry | None" = None  # the call whose sub-agent made this one
+    began: float | None = None  # when it started, on the transcript's clock; None if it isn't running
 
 
 @dataclass(frozen=True)
 class NoticeEntry:
-    """A word of ours, or the error the run ended with."""
+    """A notice, or the error that ended the run."""
 
     level: Literal["info", "warning", "error"]
     text: str
@@ -474,7 +467,7 @@ TranscriptEntry = StreamingText | StepEntry | PlanEntry | NoticeEntry
 
 
 def file_step(event: FileProduced) -> Step:
-    """The step of a file; failed where there is none."""
+    """Return the step of a produced file; a failed step if the file is missing."""
     headline = Headline(
         verb="Made the file",
         doing="Making the file",

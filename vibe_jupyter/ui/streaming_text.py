@@ -1,9 +1,9 @@
-"""One answer of the model while it is being written: shown as Markdown from its first character on.
+"""Streaming Markdown: one answer of the model, rendered from its first character on.
 
-A finished block is rendered once. The open one at the end is rendered as often as its marks need, with what is open in
-it closed for now; plain words that come between are written into what it has become so far. A mark whose meaning the
-next piece decides (half of a `**`, a lone `-` at the beginning of a line, the head of a table that has no second line
-yet) is left out until then, so that no raw mark is seen.
+Finished blocks are rendered once. The open block at the end is rendered again whenever its markup changes, with open
+elements closed provisionally; plain words in between are inserted into the existing HTML. Markup whose meaning depends
+on the next chunk (half of a `**`, a lone `-` at the start of a line, a table header without its second line) is
+withheld until then, so that raw markup never shows.
 """
 
 import re
@@ -18,13 +18,13 @@ from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element
 from vibe_jupyter.ui.page import PartList
 from vibe_jupyter.ui.text import readable_text, split_unfinished
 
+# Characters after a `$` that may be an unclosed formula. If more text follows, the `$` is a currency sign.
 FORMULA_LIMIT: Final = 80
-"""Characters behind a `$` that may be a formula without its end; a longer text names a price."""
 
+# A last line whose meaning the next chunk may change.
 _UNDECIDED: Final = re.compile(
     r"[ \t]*(?:(?:[-*+>#|=:_~]|\d+[.)])[ \t]*)+\Z|[ \t]*(?:(?:\d{1,3}|`{1,2}|~)[ \t]*|(?:`{3}|~{3}).*)\Z"
 )
-"""A last line that may become another thing."""
 _BEGINS_BLOCK: Final = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|>|#{1,6}[ \t]|\Z)")
 _FENCE_BEGINS: Final = re.compile(r"[ \t]*(?:`{3}|~{3})")
 _LEADING: Final = re.compile(r"[ \t]*(?:(?:[-*+]|\d+[.)]|#{1,6})[ \t]+|>[ \t]?)*")
@@ -32,33 +32,28 @@ _ROW: Final = re.compile(r"[ \t]*\|")
 _RULE: Final = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\Z")
 _INFO: Final = re.compile(r"(\A(?:[^\n]*\n)*?[^\n`~]*(?:`{3,}|~{3,}))[^\n`]*")
 _FORMULA_BEGINS: Final = re.compile(r"\$[A-Za-z\\({|-]")
-_MARK: Final = re.compile(r"[\\`*_~\[{$!]")
-"""All that `_OpenMarks._next` reads as more than itself."""
+_MARK: Final = re.compile(r"[\\`*_~\[{$!]")  # every character that `_OpenMarks._next` treats as markup
 _WORD: Final = re.compile(r"\w")
 
 
 class ShownMarkdown(NamedTuple):
-    """What can be shown of an open block."""
+    """The displayable part of an open block."""
 
-    text: str
-    """Markdown."""
-    closed: int = 0
-    """Marks of emphasis or code at its end that are closed for now."""
-    grows: bool = True
-    """Whether plain text that comes next belongs to the end of it."""
-    behind: str = ""
-    """White space at the end, which Markdown would drop."""
+    text: str  # Markdown
+    closed: int = 0  # emphasis and code marks closed provisionally at the end
+    grows: bool = True  # True if following plain text can be appended
+    behind: str = ""  # trailing white space, which Markdown would drop
 
 
 def fence_so_far(block: str) -> ShownMarkdown:
-    """A block that ends within a fence: its colours come when it is whole."""
+    """Prepare a block that ends inside a code fence. It is highlighted once it is complete."""
     before, _, last = block.rpartition("\n")
     ends = not last.strip("`~ \t") and bool(last)
     return ShownMarkdown(_INFO.sub(r"\1", before if ends else block, count=1), grows=not ends)
 
 
 def shown_so_far(block: str) -> ShownMarkdown:
-    """The same for any other block."""
+    """Prepare any other open block."""
     lines = block.split("\n")
     kept = _decided_lines(lines)
     if not any(line.strip() for line in kept):
@@ -85,7 +80,7 @@ def shown_so_far(block: str) -> ShownMarkdown:
 
 
 def _decided_lines(lines: list[str]) -> list[str]:
-    """Without the end that may become another thing."""
+    """Drop trailing lines whose meaning may still change."""
     kept = lines[:-1] if _UNDECIDED.match(lines[-1]) or _ROW.match(lines[-1]) else lines[:]
     while len(kept) > 1 and not kept[-1].strip():
         kept.pop()
@@ -98,17 +93,13 @@ def _decided_lines(lines: list[str]) -> list[str]:
 
 
 class _OpenMarks:
-    """Reads the text of one paragraph, and finds what is open at its end."""
+    """Scanner for one paragraph that finds the marks still open at its end."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        """What can be shown."""
-        self.closers: list[str] = []
-        """Close what is open, the innermost first."""
-        self.was_cut = False
-        """Whether an end is left out."""
-        self._open: list[tuple[str, int]] = []
-        """Marks of emphasis: the sign, how many."""
+        self.text = text  # displayable text
+        self.closers: list[str] = []  # marks that close what is open, innermost first
+        self.was_cut = False  # True if an end was withheld
+        self._open: list[tuple[str, int]] = []  # open emphasis marks: character and count
         found = _MARK.search(text)
         while found is not None:
             place = self._next(found.start())
@@ -177,7 +168,7 @@ class _OpenMarks:
         return end
 
     def _link(self, place: int) -> int:
-        """A link that is not whole is shown by its words."""
+        """Show only the text of an incomplete link."""
         begins = place - 1 if self.text[place - 1 : place] == "!" else place
         close = self.text.find("]", place)
         if close < 0 or close == len(self.text) - 1:
@@ -198,25 +189,21 @@ class _OpenMarks:
             return place + 1
         self.text = self.text[: place + 1] + inside
         self.closers.append("$")
-        self.was_cut = True  # what is in a formula is not plain
+        self.was_cut = True  # text inside a formula isn't plain text
         return len(self.text)
 
 
-REDO_FLOOR = 20_000
-"""Characters of HTML that the end of a message may always render again."""
+REDO_FLOOR = 20_000  # characters of HTML that may always be rendered again when a message ends
+# The same as a share of the text. A longer list of many blocks stays in the pieces it arrived in, since the static
+# output replaces it anyway.
 REDO_SHARE = 0.5
-"""The same as a share of the text. A longer list of many blocks stays in the pieces it came in: the form that is kept
-takes its place anyway."""
 
-OFTEN = 1_500
-"""Characters of the open block up to which it is rendered with each mark; a longer one once it has grown."""
-GROWTH = 0.04
-"""By this share of it."""
+OFTEN = 1_500  # characters; shorter open blocks are rendered with each mark, longer ones once they have grown
+GROWTH = 0.04  # by this share
 
-_SAYS_MORE = re.compile(r"[*_`~\[\]()<>&|$\\\n#!{}\t]")
-"""What may be a mark of Markdown within a line."""
+_SAYS_MORE = re.compile(r"[*_`~\[\]()<>&|$\\\n#!{}\t]")  # characters that may be inline Markdown
+# Closing tags at the end of a block, inline ones first.
 _OPEN_END = re.compile(r"((?:</(?:strong|em|s|code|a|span)>)*)(?:</(?:p|li|ul|ol|blockquote|h\d|pre)>)*\Z")
-"""Elements that are closed at the end of a block: those within a line first."""
 
 _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(`{3,}|~{3,})")
 
@@ -226,62 +213,50 @@ class _Shown:
     """A part of the answer on the page."""
 
     id: str
-    line: int
-    """Where its text starts in the answer."""
-    html: Markup = NOTHING
-    """Its blocks as last shown; empty for the tail."""
+    line: int  # where its text starts in the answer
+    html: Markup = NOTHING  # its blocks as last shown; empty for the tail
 
 
 @dataclass(frozen=True)
 class _OpenEnd:
-    """What is shown of the open block."""
+    """Displayed part of the open block."""
 
     html: Markup = NOTHING
-    closing: int = 0
-    """Characters of it at its end that close elements."""
-    line: int = -1
-    """The line of the answer that it ends with."""
-    rendered: int = 0
-    """Characters that the block had when it was rendered."""
-    grows: bool = False
-    """Whether plain text that comes next belongs to its end."""
+    closing: int = 0  # characters of closing tags at the end
+    line: int = -1  # line of the answer it ends with
+    rendered: int = 0  # characters of the block when it was rendered
+    grows: bool = False  # True if following plain text can be appended
 
     def with_text(self, text: str) -> "_OpenEnd":
-        """With plain text at its end."""
         at = len(self.html) - self.closing
         html = Markup(f"{self.html[:at]}{escape_text(readable_text(text))}{self.html[at:]}")
         return replace(self, html=html)
 
 
 class StreamingText:
-    """The text of one message. It costs the page each piece once, and each block once more when the block is done."""
+    """Text of one message. The page receives each chunk once, and each block again when it is complete."""
 
     def __init__(self, sheet: PartList, find_cell: FindCell = no_cell) -> None:
         self._sheet = sheet
-        self.find_cell = find_cell
-        """Finds the cells it names."""
+        self.find_cell = find_cell  # resolves cell references
         self._pieces: list[str] = []
         self._shown: list[_Shown] = []
-        self._block: list[str] = []
-        """The open block; its last piece may be the beginning of a line."""
+        self._block: list[str] = []  # the open block; its last piece may be a partial line
         self._line: list[str] = []
-        self._lines = 0
-        """Line ends seen."""
+        self._lines = 0  # newlines seen
         self._fence = ""
         self._has_tail = False
-        self._held = ""
-        """An end that is not yet shown, since the next piece may change what it means."""
-        self._waits = ""
-        """Text that the open block has and what is shown of it has not."""
+        self._held = ""  # withheld end whose meaning the next chunk may change
+        self._waits = ""  # text of the open block that isn't displayed yet
         self._open = _OpenEnd()
 
     @property
     def text(self) -> str:
-        """What was said so far."""
+        """The text received so far."""
         return "".join(self._pieces)
 
     def add(self, text: str) -> None:
-        """Take the next piece."""
+        """Append a chunk."""
         self._pieces.append(text)
         done = 0
         for end in _line_ends(text):
@@ -296,7 +271,10 @@ class StreamingText:
         self._grow_tail(text)
 
     def finish(self, text: str) -> None:
-        """Take the whole text: render what spans blocks (lists, tables, references) again, and leave the rest."""
+        """Set the final text.
+
+        Renders constructs that span blocks again (lists, tables, references) and leaves the rest.
+        """
         if text != self.text:
             self._forget_text(text)
         if not self._shown and text.strip():
@@ -313,7 +291,7 @@ class StreamingText:
         self._has_tail = False
 
     def _block_spans(self, text: str) -> list[tuple[list[_Shown], Markup]]:
-        """What the whole text gives for each part, and for the parts behind it that it swallows."""
+        """Return the final HTML of each part, together with any following parts that it absorbs."""
         spans: list[tuple[list[_Shown], list[str]]] = []
         blocks = deque(markdown_blocks(text, LIVE, self.find_cell))
         for at, shown in enumerate(self._shown):
@@ -364,7 +342,7 @@ class StreamingText:
             self._sheet.remove(shown.id)
 
     def _grow_tail(self, text: str) -> None:
-        """Show more of the open block, or begin to show it."""
+        """Display more of the open block."""
         if not self._has_tail:
             block = "".join(self._block)
             text = block.lstrip()
@@ -388,7 +366,7 @@ class StreamingText:
             self._sheet.put(self._shown[-1].id, "tail", prose_element(self._open.html))
 
     def _is_plain(self) -> bool:
-        """Whether what waits means the same wherever it stands."""
+        """Return whether the waiting text has no markup that depends on its position."""
         if self._fence:
             return "".join(self._line).lstrip()[:1] not in ("`", "~")
         return _SAYS_MORE.search(self._waits) is None
@@ -403,13 +381,13 @@ class StreamingText:
         shown = (fence_so_far if in_fence else shown_so_far)(readable_text(block))
         html = Markup("".join(one.html for one in markdown_blocks(shown.text, LIVE, self.find_cell)))
         ends = _OPEN_END.search(html)
-        assert ends is not None  # it may match nothing
+        assert ends is not None  # the pattern can match the empty string
         is_open = in_fence or ends[1].count("<") == shown.closed
         end = _OpenEnd(html, len(ends[0]), self._lines, len(block), shown.grows and is_open)
         return end.with_text(shown.behind) if end.grows else end
 
     def _forget_text(self, text: str) -> None:
-        """The message is another text than the pieces were: show it in their place."""
+        """Replace the text, which differs from the chunks received."""
         for shown in self._shown[1:]:
             self._sheet.remove(shown.id)
         del self._shown[1:]
@@ -419,7 +397,7 @@ class StreamingText:
 
 
 def prose_element(html: Markup) -> Markup:
-    """The element around what the model says."""
+    """Wrap the model's text in its element."""
     return html_element("div", html, class_="vibe-prose")
 
 

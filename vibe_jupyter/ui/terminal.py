@@ -1,4 +1,4 @@
-"""A run in a terminal: the answer as it comes, one line for each step, questions on the prompt."""
+"""Terminal front end: streams the answer, one line per step, questions on the prompt."""
 
 import asyncio
 import re
@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from vibe_jupyter.protocol import (
+    AnswerAwaited,
     ApprovalResolved,
     AssistantMessage,
     Event,
@@ -22,28 +23,25 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.ui.cell_references import CellWords
 from vibe_jupyter.ui.front_end import CallOnMainThread, Metadata, Send, Throttle
-from vibe_jupyter.ui.status_line import left_words
+from vibe_jupyter.ui.status_line import awaited_line, left_words
 from vibe_jupyter.ui.step import Milestones, plain_line
 from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle, text_columns
 from vibe_jupyter.ui.text import one_line, output_text, readable_text, split_unfinished
 from vibe_jupyter.ui.text_prompt import PromptTasks, TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 
-PRINT_GAP = 0.05
-"""Seconds between two writes."""
+PRINT_GAP = 0.05  # seconds between writes
 _OUTCOMES: dict[str, Ink] = {"ok": "ok", "error": "bad", "denied": "warn", "interrupted": "warn"}
 
-FENCES = ("```", "~~~")
-"""Lines that begin like this open or close code, which keeps its lines as they are."""
+FENCES = ("```", "~~~")  # line starts that open or close a code block, which isn't wrapped
 
 _PIECE = re.compile(r"\n|[^\S\n]+|\S+")
 
-TICK = 1.0
-"""Seconds between two figures."""
+TICK = 1.0  # seconds between countdown updates
 
 
 class TerminalFrontEnd:
-    """Everything is printed by the main thread, in the order of the events."""
+    """Front end of a run in a terminal. The main thread prints everything, in the order of the events."""
 
     def __init__(
         self,
@@ -60,18 +58,16 @@ class TerminalFrontEnd:
         self._write = write
         self._pace = Throttle(call_main, lambda: self._print_pending, gap=PRINT_GAP)
         self._asking = PromptTasks(prompt, before=self._pace.now)
-        self._waiting: deque[str] = deque()
-        """Text that is not yet printed; filled on the loop, emptied on the main thread."""
+        self._waiting: deque[str] = deque()  # text to print; filled on the loop, emptied on the main thread
         self._countdown = Countdown(self._say_text)
         self._milestones = Milestones()
         self._held = ""
         self._cell_words = CellWords(transcript.find_cell)
-        self._streamed = False
-        """Whether the answer that ends next was printed while it came."""
+        self._streamed = False  # True if the current answer was printed as it streamed
         self._send: Send | None = None
 
     def open(self, send: Send) -> None:
-        """Nothing to show yet. Main thread."""
+        """Store `send`. Main thread."""
         self._send = send
 
     async def on_event(self, event: Event) -> None:
@@ -86,11 +82,11 @@ class TerminalFrontEnd:
             await self._pace.stop()
 
     async def attended(self) -> bool:
-        """Someone is at the terminal."""
+        """Return True: a user is at the terminal."""
         return True
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Print what is left; a terminal keeps no metadata. Main thread."""
+        """Print the rest; terminals ignore `metadata`. Main thread."""
         self._send = None
         self._print_pending()
         return self._transcript.bundle()
@@ -126,13 +122,18 @@ class TerminalFrontEnd:
                 place = event.problem or event.path
                 line = self._paper.fit(readable_text(one_line(f"Made the file {event.name} on {event.host}: {place}")))
                 return f"{self._paper.ink('bad' if event.problem else 'ok', line)}\n"
-            case Notice():
-                return self._painted_lines(output_text(event.text), "warn")
+            case Notice() | AnswerAwaited(has_begun=False):
+                return self._aside(event)
             case RunFinished():
                 error = self._painted_lines(output_text(event.error), "bad") if event.error else ""
                 return error + self._painted_lines(self._transcript.foot_line, "quiet")
             case _:
                 return ""
+
+    def _aside(self, event: Notice | AnswerAwaited) -> str:
+        if isinstance(event, AnswerAwaited):
+            return self._painted_lines(awaited_line(event), "quiet")
+        return self._painted_lines(output_text(event.text), "warn")
 
     def _painted_lines(self, text: str, ink: Ink) -> str:
         lines = (row for line in text.split("\n") for row in self._paper.fill(line).split("\n"))
@@ -153,27 +154,24 @@ def _by_code(event: ApprovalResolved | QuestionAnswered) -> str:
 
 
 class WordWrap:
-    """Puts a line end before a word that would be cut. A word is held until what follows says that it is whole."""
+    """Word wrapping for streamed text. Each word is buffered until it is complete."""
 
     def __init__(self, width: int | None) -> None:
-        self._width = width
-        """Columns; None where nothing is wrapped."""
+        self._width = width  # columns; None for no wrapping
         self._column = 0
-        self._blank = ""
-        """Blanks before the word; they vanish at a line end of ours."""
+        self._blank = ""  # blanks before the word; dropped at our line breaks
         self._word = ""
-        self._line = ""
-        """The line so far, as the model wrote it, as long as it may be a fence."""
+        self._line = ""  # start of the current source line, to detect fences
         self._in_code = False
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """Return the text that can be displayed now."""
         if self._width is None:
             return text
         return "".join(map(self._take_piece, _PIECE.findall(text)))
 
     def end(self) -> str:
-        """The rest; the next text begins a new line."""
+        """Return the rest and start a new line."""
         rest = self._flush_word() if self._width is not None else ""
         self._column, self._line, self._in_code = 0, "", False
         return rest
@@ -206,21 +204,20 @@ class WordWrap:
 
 
 class Countdown:
-    """Writes the seconds that are left over each other, and leaves an empty line behind. On the loop."""
+    """Countdown that overwrites itself and leaves an empty line. On the loop."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._task: asyncio.Task[None] | None = None
-        self._shown = 0
-        """Columns that are on the line now."""
+        self._shown = 0  # columns in use on the line
 
     def begin(self, seconds: float) -> None:
-        """Count from here; an earlier wait is over."""
+        """Start a countdown, replacing any previous one."""
         self.end()
         self._task = asyncio.create_task(self._count_down(seconds))
 
     def end(self) -> None:
-        """The wait is over, or was ended."""
+        """End the countdown, expired or not."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -235,7 +232,7 @@ class Countdown:
         self._put_line("")
 
     def _put_line(self, words: str) -> None:
-        """In the place of what was there; blanks and no control sequence, which not every terminal knows."""
+        """Overwrite the line using blanks rather than control sequences, which some terminals don't support."""
         gone = f"\r{' ' * self._shown}\r" if self._shown else ""
         self._write(gone + words)
         self._shown = len(words)

@@ -1,4 +1,4 @@
-"""Single keys of a terminal, where answers need no line."""
+"""Single-key input in terminals."""
 
 import asyncio
 import contextlib
@@ -12,29 +12,29 @@ from vibe_jupyter.ui.terminal_style import Ink, TerminalStyle
 
 
 class Keyboard(Protocol):
-    """Answers without a line."""
+    """Single-key input."""
 
     def choose(self, question: str, words: Mapping[str, str]) -> str:
-        """The first of these keys that is pressed; its word is left behind the question. Main thread."""
+        """Wait for one of these keys and return it, leaving its label after the question. Main thread."""
         ...
 
     def edit(self, text: str) -> str:
-        """The text as the user leaves it. Main thread."""
+        """Let the user edit the text and return the result. Main thread."""
         ...
 
 
 class TerminalKeyboard:
-    """The keys of a real terminal."""
+    """Single-key input with prompt_toolkit."""
 
     def __init__(self, paper: TerminalStyle) -> None:
         self._paper = paper
 
     def choose(self, question: str, words: Mapping[str, str]) -> str:
-        """The first of these keys that is pressed.
+        """Wait for one of these keys and return it.
 
         Raises:
-            KeyboardInterrupt: Ctrl+C, which also reaches whoever handles the signal.
-            EOFError: Ctrl+D, or the terminal is gone.
+            KeyboardInterrupt: Ctrl+C; the process's signal handler runs as well.
+            EOFError: Ctrl+D, or the terminal was closed.
         """
         binding = importlib.import_module("prompt_toolkit.key_binding").KeyBindings()
 
@@ -47,15 +47,15 @@ class TerminalKeyboard:
             for each in {key, key.upper()}:
                 binding.add(each, eager=True)(_key_answer(key, word))
         _forget_typed()
-        # Once more right before it is drawn: whoever types on meanwhile answers nothing that is not there.
+        # Discard again just before drawing, so that keys typed in between can't answer a question the user hasn't seen.
         return str(_ask_key(self._painted_text(question, "strong"), before_drawn=_forget_typed, key_bindings=binding))
 
     def edit(self, text: str) -> str:
-        """The text as the user leaves it.
+        """Let the user edit the text and return the result.
 
         Raises:
-            KeyboardInterrupt: Ctrl+C, as above.
-            EOFError: Ctrl+D on an empty text, or the terminal is gone.
+            KeyboardInterrupt: Ctrl+C, as for `choose`.
+            EOFError: Ctrl+D on an empty text, or the terminal was closed.
         """
         return str(_ask_key("", default=text, multiline=True))
 
@@ -64,12 +64,12 @@ class TerminalKeyboard:
 
 
 def keyboard_of(paper: TerminalStyle) -> TerminalKeyboard | None:
-    """The keyboard of a terminal; None where it cannot give single keys. Main thread."""
+    """Return the terminal's keyboard, or None if it can't deliver single keys. Main thread."""
     if paper.width is None or not sys.stdin.isatty():
         return None
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
-        return None  # a cell with `await` runs in a loop, and prompt_toolkit would start a second one
+        return None  # a cell with `await` runs inside a loop, and prompt_toolkit would start a second one
     return TerminalKeyboard(paper)
 
 
@@ -93,13 +93,13 @@ def _ask_key(message: object, *, before_drawn: Callable[[], None] | None = None,
     try:
         return session.prompt(message, **options)
     except KeyboardInterrupt:
-        # prompt_toolkit took it as a key, or in place of the handler that stood here before: tell that one too.
+        # prompt_toolkit consumed Ctrl+C as a key or replaced the signal handler: raise the signal for that handler too.
         signal.raise_signal(signal.SIGINT)
         raise
 
 
 def _forget_typed() -> None:
-    """Drop what was typed before the question was there."""
+    """Discard keys typed before the question was displayed."""
     typed: Any = importlib.import_module("prompt_toolkit.input.typeahead")
     create: Any = importlib.import_module("prompt_toolkit.input.defaults").create_input
     typed.clear_typeahead(create())

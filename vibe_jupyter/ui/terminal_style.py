@@ -1,4 +1,4 @@
-"""Colours and line breaks of a terminal."""
+"""Colors and line breaks for terminals."""
 
 import os
 import shutil
@@ -12,14 +12,12 @@ from vibe_jupyter.protocol import Preview
 from vibe_jupyter.ui.code import Kind, code_tokens
 from vibe_jupyter.ui.text import escape_hidden, fold_blanks
 
-Ink = Literal["k", "s", "m", "c", "ok", "bad", "warn", "quiet", "strong"]
-"""The kinds of code, and what colours mean elsewhere."""
+Ink = Literal["k", "s", "m", "c", "ok", "bad", "warn", "quiet", "strong"]  # token kinds of code, then semantic colors
 
-NARROWEST = 20
-"""Columns of the narrowest terminal that text is fitted to."""
+NARROWEST = 20  # columns of the narrowest terminal that text is fitted to
 _TAB = 8  # columns
 _INKS: Mapping[Ink, str] = {
-    # From the sixteen colours that the user's own theme defines, so both light and dark ones keep their contrast.
+    # From the sixteen colors of the user's theme, so that the contrast is right in light and dark themes.
     "k": "35",
     "s": "32",
     "m": "36",
@@ -35,29 +33,28 @@ _DIFF: Mapping[str, Ink] = {"+": "ok", "-": "bad", "@": "quiet"}
 
 @dataclass(frozen=True)
 class TerminalStyle:
-    """How text is put on a screen of lines."""
+    """Text formatting for a terminal."""
 
     colours: bool = False
-    width: int | None = None
-    """Columns; None where lines are as long as they are, such as in a notebook's text prompt."""
+    width: int | None = None  # columns; None for no line breaking, as on a notebook's text prompt
 
     def ink(self, kind: Ink | None, text: str) -> str:
-        """The text in a colour. It must hold no line end."""
+        """Return the text in a color. The text must not contain a newline."""
         return f"\x1b[{_INKS[kind]}m{text}\x1b[0m" if self.colours and kind and text else text
 
     def fit(self, text: str) -> str:
-        """One line, cut at its end with ``…`` where it is longer than the screen is wide."""
+        """Shorten a line to the terminal's width, ending in ``…``."""
         if self.width is None or text_columns(text) <= self.width:
             return text
         pieces = next(_cut_line([(None, text)], self.width - 1))
         return "".join(piece for _, piece in pieces).rstrip() + "…"
 
     def fill(self, text: str) -> str:
-        """Words in lines that are no longer than the screen is wide."""
+        """Wrap words to the terminal's width."""
         return text if self.width is None else textwrap.fill(text, self.width)
 
     def numbered(self, preview: Preview) -> str:
-        """All of it: each line with its number, and no line longer than the screen is wide."""
+        """Return the whole preview with line numbers, broken at the terminal's width."""
         lines = list(self._preview_lines(preview))
         gutter = len(str(len(lines))) + 4
         return "".join(self._numbered_line(number, line, gutter) for number, line in enumerate(lines, 1))
@@ -82,14 +79,13 @@ class TerminalStyle:
         yield from _by_line(code_tokens(text, language))
 
 
-PLAIN = TerminalStyle()
-"""A text prompt that knows nothing of its screen."""
+PLAIN = TerminalStyle()  # for text prompts whose screen is unknown
 
 
 def terminal_style(
     stream: TextIO, environment: Mapping[str, str] = os.environ, *, colours: bool = True
 ) -> TerminalStyle:
-    """What this stream can show: a terminal's width; colours unless somebody said no (https://no-color.org)."""
+    """Return the style for a stream: the terminal's width, and colors unless disabled (https://no-color.org)."""
     if not stream.isatty():
         return PLAIN
     width = max(shutil.get_terminal_size().columns, NARROWEST)
@@ -98,7 +94,7 @@ def terminal_style(
 
 
 def text_columns(text: str) -> int:
-    """Columns that a text takes; wide characters take two."""
+    """Return the number of columns a text takes. Wide characters take two."""
     return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
@@ -120,7 +116,7 @@ def _by_line(pieces: Iterator[tuple[Kind | None, str]]) -> Iterator[list[tuple[I
 
 
 def _cut_line(line: list[tuple[Ink | None, str]], width: int) -> Iterator[list[tuple[Ink | None, str]]]:
-    """The line as rows of at most `width` columns; at least one row, and nothing is lost."""
+    """Break a line into rows of at most `width` columns, without losing text. Yields at least one row."""
     row: list[tuple[Ink | None, str]] = []
     room = width
     for kind, text in line:

@@ -1,8 +1,7 @@
-"""Plain text made honest: what cannot be seen is written out, what is too long is cut with a word.
+"""Plain text made safe to display: hidden characters become visible codes, and overlong text is shortened.
 
-The rules: no control character but line feed and tab is ever shown raw, and neither are
-direction marks, zero-width characters, tag characters, other invisible ones and those of private use, which each font
-draws as it likes.
+No control character except newline and tab is ever shown raw. The same goes for direction marks, zero-width characters,
+tag characters, other invisible characters, and private-use characters, which each font draws differently.
 """
 
 import re
@@ -10,15 +9,13 @@ import unicodedata
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
-OUTPUT_LIMIT = 20_000
-"""Characters of one output shown in the live view."""
-LINE_LIMIT = 160
-"""Characters of a text that must stay on one line."""
-LONG_BLANK = 64
-"""Blanks in a row from which a run is written as its count, so that nothing hides behind it."""
+OUTPUT_LIMIT = 20_000  # characters of one output shown in the live view
+LINE_LIMIT = 160  # characters of a text that must fit on one line
+LONG_BLANK = 64  # a longer run of blanks is replaced by its count, so that nothing can be hidden after it
 
 _SGR = lazy_pattern(r"\x1b\[[0-9;:]*m")
 _LONE_RETURN = lazy_pattern(r"\r+(?!\n)")
+# Characters that are never shown raw. Text without any is shown unchanged.
 HIDDEN = lazy_pattern(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad"
@@ -27,7 +24,6 @@ HIDDEN = lazy_pattern(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
     "]"
 )
-"""A character that is never shown raw; a text without one is shown as it is."""
 _BLANKS = lazy_pattern(rf"[ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]{{{LONG_BLANK},}}")
 _ZERO_WIDTH_JOINER = "\u200d"
 _EMOJI_STYLE = "\ufe0f"
@@ -35,42 +31,42 @@ _UNFINISHED = lazy_pattern(r"(?:\r|\x1b(?:\[[0-9;:]{0,32})?)\Z")
 
 
 def escape_hidden(text: str) -> str:
-    """Write every hidden character as ``⟨U+202E⟩``; Windows line ends become plain ones.
+    """Replace each hidden character with a code such as ``⟨U+202E⟩``, and Windows line endings with newlines.
 
-    The joiner and the style mark of emoji stay where they stand between or behind pictures.
+    The joiner and the style selector of emoji are kept next to pictographs.
     """
     return HIDDEN.sub(_written_out, text.replace("\r\n", "\n"))
 
 
 def has_hidden(text: str) -> bool:
-    """Whether `escape_hidden` would write something out."""
+    """Return whether `escape_hidden` would replace any character."""
     plain = text.replace("\r\n", "\n")
     return escape_hidden(plain) != plain
 
 
 def readable_text(text: str) -> str:
-    """`escape_hidden`, with terminal colours taken off first: for what a model says."""
+    """Apply `escape_hidden` after removing ANSI colors. For text from models."""
     return text if HIDDEN.search(text) is None else escape_hidden(_SGR.sub("", text))
 
 
 def output_text(text: str) -> str:
-    """`readable_text`, where a return to the line's start begins a new line: for what a program prints."""
+    """Apply `readable_text` after turning lone carriage returns into newlines. For output of programs."""
     return text if HIDDEN.search(text) is None else readable_text(_LONE_RETURN.sub("\n", text.replace("\r\n", "\n")))
 
 
 def fold_blanks(text: str) -> str:
-    """Write very long runs of blanks as their count."""
+    """Replace very long runs of blanks with their count."""
     return _BLANKS.sub(lambda run: f"⟨{len(run[0]):,} blanks⟩", text)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Cut off an end that the next piece may complete: half a line end, half a colour."""
+    """Split off a trailing partial line ending or color sequence that the next chunk may complete."""
     found = _UNFINISHED.search(text)
     return (text[: found.start()], text[found.start() :]) if found else (text, "")
 
 
 def shorten_text(text: str, limit: int = OUTPUT_LIMIT) -> str:
-    """Keep head and tail and say between them how much is missing."""
+    """Keep head and tail, with a note in between saying how much is missing."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit // 3
@@ -79,18 +75,19 @@ def shorten_text(text: str, limit: int = OUTPUT_LIMIT) -> str:
 
 
 def one_line(text: str, limit: int = LINE_LIMIT) -> str:
-    """Lines and runs of blanks become single blanks; the end is cut with ``…``."""
+    """Collapse white space to single spaces and shorten the text, ending in ``…``."""
+    # The slice bounds the work for huge texts.
     words = " ".join(text[: limit * 8].split())
     return words if len(words) <= limit else words[: limit - 1].rstrip() + "…"
 
 
 def plural_text(count: int, word: str) -> str:
-    """``1 line``, ``1,200 lines``."""
+    """Format a count, such as ``1 line`` or ``1,200 lines``."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def seconds_text(seconds: float) -> str:
-    """``0.2 s``, ``14 s``, ``2 min 5 s``."""
+    """Format a duration, such as ``0.2 s``, ``14 s`` or ``2 min 5 s``."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -98,7 +95,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def count_text(count: int) -> str:
-    """``840``, ``4.1k``, ``2.3M``."""
+    """Format a count compactly, such as ``840``, ``4.1k`` or ``2.3M``."""
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"

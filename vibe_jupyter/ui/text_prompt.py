@@ -1,6 +1,6 @@
-"""Approvals and questions on a text prompt: the same content and the same answers as on the card.
+"""Approvals and questions on a text prompt, with the same content and answers as the cards.
 
-Keys count only from the moment the question is on the screen: what was typed ahead decides nothing.
+Keys only count once the question is displayed, so that type-ahead can't decide anything.
 """
 
 import asyncio
@@ -31,12 +31,9 @@ from vibe_jupyter.ui.text import one_line, readable_text
 
 EDIT_HINT = "Edit it in place. Press Esc, then Enter, when you are done."
 
-MAX_QUESTIONS = 20
-"""Answers that are none of the choices, until silence counts as no."""
-MAX_EMPTY = 3
-"""Empty answers in a row until they count as no: VS Code answers so when its box is closed with Esc."""
-EDIT_END = "."
-"""A line of its own that ends an edit."""
+MAX_QUESTIONS = 20  # unclear answers before giving up and denying
+MAX_EMPTY = 3  # empty answers in a row that count as no; VS Code sends one when its input box is closed with Esc
+EDIT_END = "."  # a line that ends an edit
 
 NOBODY_READS = "nobody can answer: the text prompt is closed"
 NO_CLEAR_ANSWER = "no clear answer was given"
@@ -46,14 +43,14 @@ _SESSION = ("s", "session")
 _PROJECT = ("p", "project")
 _EDIT = ("e", "edit")
 _DENY = ("d", "deny", "n", "no")
+# Keys that are always available, with the label each leaves on the screen.
 _KEYS: Mapping[str, str] = MappingProxyType({"d": "deny", "n": "deny", "a": "allow once", "y": "allow once"})
-"""Keys that are always there, and what they leave on the screen."""
 
 NOBODY_CAN_ANSWER = "non-interactive session"
 
 
 class TextPrompt:
-    """Asks on the main thread, which waits as long as the user does."""
+    """Text prompt of the main thread, which blocks while waiting for the user."""
 
     def __init__(
         self,
@@ -67,26 +64,25 @@ class TextPrompt:
     ) -> None:
         """
         Args:
-            call_main: runs a function on the main thread.
-            read_line: asks for a line.
-            write: prints.
-            is_typed: whether `read_line` still reads what is typed; code may have put another `input` in its place.
-            keyboard: reads single keys; None where answers are lines.
-            paper: colours and width.
+            call_main: Runs a function on the main thread.
+            read_line: Asks for a line.
+            write: Prints.
+            is_typed: Whether `read_line` still reads typed text; code may have replaced `input`.
+            keyboard: Reads single keys; None if answers are lines.
+            paper: Colors and width.
         """
         self._call_main = call_main
         self._read_line = read_line
         self._write = write
         self._is_typed = is_typed
-        self._keyboard = keyboard
-        """None where answers are lines."""
+        self._keyboard = keyboard  # None if answers are lines
         self._paper = paper
 
     async def ask(self, request: ApprovalRequested | QuestionAsked) -> tuple[Command, DecidedBy]:
-        """The decision or the answers, and where they came from; a rejection, or none, where nobody can give one.
+        """Ask, and return the resulting command with its origin. Rejects if no user can answer.
 
         Raises:
-            NotebookError: the user interrupted, or the cell is over.
+            NotebookError: The user interrupted, or the cell has finished.
         """
         if isinstance(request, QuestionAsked):
             return await self._call_main(lambda: self._ask_questions(request))
@@ -102,7 +98,7 @@ class TextPrompt:
         try:
             self._write(_shown_card(request, self._paper))
             return self._choose_answer(request), self._by()
-        except (EOFError, NotImplementedError):  # a closed prompt, and IPython's word for a front end without one
+        except (EOFError, NotImplementedError):  # the prompt is closed, or IPython reports a front end without stdin
             return Reject(approval_id=request.approval_id, message=NOBODY_READS), "nobody"
 
     def _by(self) -> DecidedBy:
@@ -142,12 +138,12 @@ class TextPrompt:
         return self._keyboard.choose(question, keys)
 
     def _read_denial(self, request: ApprovalRequested, message: str) -> Command:
-        has_agent = request.allow == ALLOW_ONCE  # no agent waits for what we ask ourselves, such as trust
+        has_agent = request.allow == ALLOW_ONCE  # no agent waits for a reason for our own requests, such as trust
         words = message or (self._read_line("Tell the agent why (optional): ").strip() if has_agent else "")
         return Reject(approval_id=request.approval_id, message=words)
 
     def _edit_argument(self, request: ApprovalRequested, edited: str | None) -> str | None:
-        """New content; what there was where nothing new came."""
+        """Return the edited content, or the previous one if it is empty or unchanged."""
         if self._keyboard is None:
             return self._read_lines() or edited
         before = edited if edited is not None else editable_argument(request) or ""
@@ -156,7 +152,7 @@ class TextPrompt:
         return edited if not after.strip() or after == before else after
 
     def _read_lines(self) -> str:
-        """New content, line by line; empty when there is none."""
+        """Read new content line by line. Returns "" if there is none."""
         self._write(f"Type the new text. A line with only '{EDIT_END}' ends it.\n")
         lines: list[str] = []
         while (line := self._read_line("| ")) != EDIT_END:
@@ -165,7 +161,7 @@ class TextPrompt:
 
 
 def _shown_card(request: ApprovalRequested, paper: TerminalStyle) -> str:
-    """Everything the card shows."""
+    """Render the whole card as text."""
     note = " · ".join(filter(None, (one_line(request.headline.note), one_line(request.preview.note))))
     head = readable_text(card_title(request) + (f": {note}" if note else ""))
     reason = readable_text(one_line(request.reason))
@@ -192,18 +188,16 @@ def _question_line(request: ApprovalRequested, edited: str | None, width: int | 
 
 
 class PromptTasks:
-    """One task for each open question."""
+    """Tasks that ask the open questions, one each."""
 
     def __init__(self, prompt: TextPrompt | None, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
-        self._prompt = prompt
-        """None where there is no text prompt: everything is rejected."""
+        self._prompt = prompt  # None if there is no text prompt; everything is rejected then
+        # Shows what led to the question first, since the main thread can't display while it waits for a line.
         self._before = before
-        """Shows what led to the question: the main thread shows nothing while it waits for a line."""
-        self._open: dict[str, asyncio.Task[None]] = {}
-        """By id of the approval or the question."""
+        self._open: dict[str, asyncio.Task[None]] = {}  # by id of the approval or question
 
     def take(self, event: Event, send: Send | None) -> None:
-        """Put the question of this event, or take back the one it settles. On the loop."""
+        """Start asking for an event's decision, or cancel the question it settles. On the loop."""
         match event:
             case ApprovalRequested() if send is not None:
                 self._open[event.approval_id] = asyncio.create_task(self._ask_prompt(event, send))
@@ -219,13 +213,13 @@ class PromptTasks:
     def _take_back(self, asked: str) -> None:
         task = self._open.pop(asked, None)
         if task is not None:
-            task.cancel()  # not yet asked: it never will be; an answer that is being typed is ignored
+            task.cancel()  # a question not asked yet never will be; an answer being typed is ignored
 
     async def _ask_prompt(self, request: ApprovalRequested | QuestionAsked, send: Send) -> None:
         if self._prompt is None:
             send(rejection(request), by="nobody")
             return
-        with contextlib.suppress(NotebookError):  # interrupted, or the cell is over: whoever did it informs the run
+        with contextlib.suppress(NotebookError):  # interrupted or finished; whoever did it informs the run
             if self._before is not None:
                 await self._before()
             command, by = await self._prompt.ask(request)
@@ -233,7 +227,7 @@ class PromptTasks:
 
 
 def rejection(request: ApprovalRequested | QuestionAsked) -> Reject | Answer:
-    """What a front end says for somebody who is not there."""
+    """Return the reply used when no user can answer."""
     if isinstance(request, QuestionAsked):
         return Answer(question_id=request.question_id, answers=None)
     return Reject(approval_id=request.approval_id, message=NOBODY_CAN_ANSWER)

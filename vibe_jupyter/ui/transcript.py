@@ -1,7 +1,7 @@
-"""The transcript: what the user sees of a run, folded from its events, with what the model says and thinks.
+"""The transcript: the user's view of a run, folded from its events.
 
-No I/O: `apply` takes an event and gives the patches of the live view, `parts` the whole of it, `bundle` the form that
-the notebook keeps. The same events always give the same bundle.
+No I/O: `apply` turns an event into patches of the live view, `parts` returns the whole view, and `bundle` the form that
+is saved in the notebook. The same events always give the same bundle.
 """
 
 import time
@@ -11,6 +11,7 @@ from typing import assert_never
 
 from vibe_jupyter.protocol import (
     PLAN_MIME,
+    AnswerAwaited,
     ApprovalRequested,
     ApprovalResolved,
     AssistantMessage,
@@ -35,7 +36,6 @@ from vibe_jupyter.protocol import (
     ToolProgress,
     ToolStarted,
     TurnStarted,
-    Usage,
 )
 from vibe_jupyter.ui import status_line
 from vibe_jupyter.ui.cards import argument_text, card_html, question_card_html
@@ -80,12 +80,12 @@ CallEvent = (
     | FileProduced
 )
 
+# Result line of a call that was decided by something other than the user.
 _UNANSWERED = {
     "nobody": "non-interactive session",
     "server": "expired: the server stopped waiting",
     "rules": "not as edited",
 }
-"""What stands at the call by who ended the waiting, where it was not the user."""
 
 _THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
 _WRITING_ID = "writing"
@@ -93,7 +93,7 @@ _PLAN_ID = "plan"
 
 
 class TranscriptCalls:
-    """Folds the events of calls."""
+    """Steps of the calls, folded from their events."""
 
     def __init__(
         self, sheet: PartList, entries: list[TranscriptEntry], clock: Callable[[], float], find_cell: FindCell
@@ -103,32 +103,29 @@ class TranscriptCalls:
         self._find_cell = find_cell
         self._entries = entries
         self._calls: dict[str, StepEntry] = {}
+        # Call id by id of the approval, the question, or the call whose code waits for input.
         self._waiting: dict[str, str] = {}
-        """Id of an approval, of a question, or of a call whose code asks, to call id."""
-        self._reviews: dict[str, OpenReview] = {}
-        """By id."""
+        self._reviews: dict[str, OpenReview] = {}  # by id
+        # Current group of consecutive read-only calls of one tool, displayed as one part.
         self._group: list[StepEntry] = []
-        """Calls of one tool that only look, as long as nothing else came; they share a place."""
-        self._groups: dict[str, list[StepEntry]] = {}
-        """By part id."""
-        self._plan: PlanEntry | None = None
-        """The plan, once there is one."""
+        self._groups: dict[str, list[StepEntry]] = {}  # by part id
+        self._plan: PlanEntry | None = None  # the plan, once there is one
 
     @property
     def waiting(self) -> bool:
-        """Whether a card waits for the user, or code that runs for what they type."""
+        """True if a card or running code waits for the user."""
         return bool(self._waiting)
 
     def entry_of(self, call_id: str) -> StepEntry | None:
-        """The step of a call; of one that it does not know, as of a sub-agent, the last step there is."""
+        """Return the step of a call; for an unknown call, such as a sub-agent's, the latest step."""
         return self._calls.get(call_id) or next((one for one in reversed(self._calls.values())), None)
 
     def forget_ids(self) -> None:
-        """A new message came: its calls may have the ids of older ones."""
+        """Forget call ids, since the calls of a new message may reuse them."""
         self._calls.clear()
 
     def apply(self, event: CallEvent) -> None:
-        """Bring the call's place up to date."""
+        """Update the call's part."""
         match event:
             case ApprovalRequested():
                 self._show_card(event)
@@ -149,13 +146,13 @@ class TranscriptCalls:
                 self._show_step(self._call_entry(self._sheet.new_id("f"), step), step)
 
     def refresh_times(self) -> None:
-        """Say of what runs how long it has."""
+        """Update the elapsed time of running calls."""
         for call in self._calls.values():
             if call.began is not None and call.step.outcome == "running":
                 self._show_step(call, call.step)
 
     def end(self) -> None:
-        """The run is over: what is still open was interrupted."""
+        """Mark calls that are still running as interrupted, since the run is over."""
         self._waiting.clear()
         for call in self._calls.values():
             if call.step.outcome == "running":
@@ -165,7 +162,7 @@ class TranscriptCalls:
     def _show_card(self, event: ApprovalRequested) -> None:
         kept = event.kept or event
         call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
-        if call.step.trial:  # what it put out there is no output of what the card is about
+        if call.step.trial:  # output of the trial doesn't belong to the call that the card is about
             call.step = replace(call.step, headline=kept.headline, trial=False, output="", progress=None)
         call.began = None
         self._waiting[event.approval_id] = event.call.id
@@ -182,7 +179,7 @@ class TranscriptCalls:
         self._close_reviews()
         call = self._calls.get(event.call_id)
         if call is None or event.outdated:
-            return  # another card takes its place, or the end of the call does
+            return  # another card or the end of the call replaces it
         if event.allowed:
             step = _as_allowed(call.step, event.arguments)
             decided = "edited and allowed" if step.edited else "allowed"
@@ -193,7 +190,7 @@ class TranscriptCalls:
         self._show_step(call, replace(step, by_code=decided if event.by == "code" else ""))
 
     def _close_reviews(self) -> None:
-        """Take away the cards of which everything is decided."""
+        """Remove review cards whose changes are all decided."""
         for review_id, review in tuple(self._reviews.items()):
             if not any(request.approval_id in self._waiting for request in review.requests):
                 self._sheet.remove(review.part_id)
@@ -214,7 +211,7 @@ class TranscriptCalls:
 
     def _start_call(self, event: ToolStarted) -> None:
         if event.name == PLANNER and event.call_id not in self._calls:
-            return  # what it writes is shown when it has
+            return  # the plan is displayed when the call has finished
         if event.call_id not in self._calls and is_read_only(event.preview):
             self._join_group(event)
         call = self._call_entry(event.call_id, Step(event.headline))
@@ -230,7 +227,7 @@ class TranscriptCalls:
         if event.waits is not None:
             self._input_waits(event.call_id, event.waits)
         elif call is None or call.began is None:
-            return  # late, of a try: the step would take the place of its card
+            return  # late output of a trial: the step would replace its card
         elif event.done is not None:
             self._show_step(call, replace(call.step, progress=CallProgressState(event.done, event.total, event.text)))
         else:
@@ -254,7 +251,7 @@ class TranscriptCalls:
         self._show_step(call, finished_step(call.step, event))
 
     def _show_plan(self, plan: Plan) -> None:
-        """Where it was first made."""
+        """Show the plan where it was first made."""
         if self._plan is None and plan.items:
             self._plan = PlanEntry(plan)
             self._entries.append(self._plan)
@@ -271,7 +268,7 @@ class TranscriptCalls:
         return call
 
     def _join_group(self, event: ToolStarted) -> None:
-        """Give a call that only looks the place of the one before, if that is of the same tool."""
+        """Add a read-only call to the previous call's group if both are of the same tool."""
         last, caller = self._group[-1] if self._group else None, find_caller(self._calls, event.call_id)
         place = next_place(self._entries, caller)
         follows = last is not None and self._entries[place - 1] is last and last.step.name == event.name
@@ -292,7 +289,7 @@ class TranscriptCalls:
 
 
 def _as_allowed(step: Step, arguments: str | None) -> Step:
-    """The step with what the user made of it."""
+    """Return the step with the user's edits."""
     if arguments is None or step.preview is None:
         return step
     text = argument_text(arguments, step.preview.edits)
@@ -301,7 +298,7 @@ def _as_allowed(step: Step, arguments: str | None) -> Step:
 
 
 class Transcript:
-    """Folds one run. Belongs to one thread at a time."""
+    """Folded view of one run. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -311,90 +308,87 @@ class Transcript:
         working: str = "Working",
         find_cell: FindCell = no_cell,
     ) -> None:
-        self.find_cell = find_cell
-        """Finds the cells that the model names."""
+        self.find_cell = find_cell  # resolves cell references of the model
         self._clock = clock
         self._keep = keep
-        self._working = working
-        """What the foot says while it goes on."""
+        self._working = working  # status line while the run works
         self._time = RunClock(clock)
         self._sheet = PartList()
         self._entries: list[TranscriptEntry] = []
         self._speech = AssistantText(self._sheet, self._entries, clock, find_cell)
         self._calls = TranscriptCalls(self._sheet, self._entries, clock, find_cell)
-        self.ends = PieceEnds(self._entries)
-        """Where the pieces of the kept form end."""
+        self.ends = PieceEnds(self._entries)  # divides the saved output
         self._foot = StatusLine(words=working)
-        self._refresh_wait: Callable[[], None] = lambda: None
-        """Shows the latest wait again, with the time that is left."""
+        self._silent_since = 0.0  # when the model server last sent something, while the run waits for it
+        self._refresh_wait: Callable[[], None] = lambda: None  # updates the countdown of the latest wait
 
     def apply(self, event: Event) -> list[ViewPatch]:
-        """Take the next event; the patches bring a page that shows `parts` up to date."""
+        """Apply the next event. The returned patches update a page that shows `parts`."""
         before = self._foot
         self._take_event(event)
-        # The page counts the seconds.
+        # No patch for elapsed seconds, which the page counts itself.
         if self._foot is not before and (self._foot.is_over or replace(self._foot, seconds=before.seconds) != before):
             self._sheet.put(FOOT, "foot", foot_html(self._foot))
         return self._sheet.take_patches()
 
     def fold(self, event: Event) -> None:
-        """Take the next event while no page shows the run."""
+        """Apply the next event without patches, while no page shows the run."""
         self._take_event(event)
         self._sheet.take_patches()
 
     def parts(self) -> list[ViewPart]:
-        """The whole live view, its clock as it stands now."""
+        """Return the whole live view, with its clock updated."""
         if not self._foot.is_over:
             self._refresh_wait()
             self._calls.refresh_times()
-            self._foot = replace(self._foot, seconds=self._time.worked)
+            silent = None if self._foot.silent is None else self._clock() - self._silent_since
+            self._foot = replace(self._foot, seconds=self._time.worked, silent=silent)
         self._sheet.put(FOOT, "foot", foot_html(self._foot))
         self._sheet.take_patches()  # a complete snapshot needs no patch
         return self._sheet.parts()
 
     def bundle(self) -> MimeBundle:
-        """The form that stays in the notebook: ``text/html`` that needs nothing, and short ``text/plain``."""
+        """Return the form saved in the notebook: self-contained ``text/html``, and short ``text/plain``."""
         over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Stopped")
         return static_bundle(self._entries, over, self.answer_text, keep=self._keep)
 
     def held(self) -> MimeBundle:
-        """The same of a run that goes on, for a document that may be all that is left of it."""
+        """Return the form of an unfinished run, for a document that may be all that remains of it."""
         return static_bundle(self._entries, self._cut_off(), self.answer_text, keep=self._keep)
 
     def pieces(self) -> list[MimeBundle]:
-        """The same as `bundle`, in the pieces that the outputs of its calls divide it into."""
+        """Return `bundle` in pieces, divided where outputs of calls are in the cell."""
         over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Stopped")
         return static_pieces(self._entries, over, self.answer_text, keep=self._keep, ends=self.ends.steps)
 
     def held_pieces(self) -> list[KeptPiece]:
-        """The same as `held`, in these pieces."""
         made = static_pieces(self._entries, self._cut_off(), self.answer_text, keep=self._keep, ends=self.ends.steps)
         steps = ["", *(entry.part_id for entry in self.ends.steps)]
         return [KeptPiece(bundle, step) for bundle, step in zip(made, steps, strict=True)]
 
     def divide(self, call_id: str) -> None:
-        """The outputs of this call stand in the cell: a piece ends with its step."""
+        """End a piece after this call's step, since the cell contains its outputs."""
         self.ends.add(self._calls.entry_of(call_id))
 
     def so_far(self) -> MimeBundle:
-        """All of a run that goes on, whatever is kept of it in the end."""
+        """Return everything of an unfinished run, whatever the settings of the saved form."""
         return static_bundle(self._entries, self._foot, self.answer_text)
 
     @property
     def answer_text(self) -> str:
-        """What the model said in its last message; cells by their numbers."""
+        """The text of the model's last message, with cell references resolved."""
         said = self._speech.last
         return with_cell_words(said, self.find_cell) if "{{" in said else said
 
     @property
     def end_words(self) -> str:
-        """How the run ended, for who cannot see it: the state, and the error if there was one."""
+        """The final state and any errors as text, for screen readers."""
         errors = [entry.text for entry in self._entries if isinstance(entry, NoticeEntry) and entry.level == "error"]
         return readable_text(". ".join([self._foot.words, *errors]))
 
     @property
     def foot_line(self) -> str:
-        """How the run stands, in one line of plain text."""
+        """The status line as plain text."""
         return foot_line(self._foot)
 
     def _cut_off(self) -> StatusLine:
@@ -405,9 +399,8 @@ class Transcript:
         if isinstance(event, ApprovalRequested | ToolStarted | FileProduced):
             self._speech.pause()
         self._fold_event(event)
-        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress) or (
-            isinstance(event, ToolProgress) and event.waits is not None
-        ):
+        is_plain = isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress)
+        if not is_plain or getattr(event, "waits", None) is not None or self._foot.silent is not None:
             self._foot = self._foot_after(event)
 
     def _fold_event(self, event: Event) -> None:
@@ -426,7 +419,7 @@ class Transcript:
                 self._calls.apply(event)
             case Notice():
                 self._add_notice(event.level, event.text, wait=event.wait)
-            case RunStarted() | TurnStarted() | RequestSent() | HistoryRewritten():
+            case RunStarted() | TurnStarted() | RequestSent() | AnswerAwaited() | HistoryRewritten():
                 pass
             case RunFinished():
                 self._end_run(event)
@@ -467,8 +460,11 @@ class Transcript:
 
     def _foot_after(self, event: Event) -> StatusLine:
         self._time.note(waits=self._calls.waiting)
-        foot = replace(self._foot, seconds=self._time.worked)
+        foot = replace(self._foot, seconds=self._time.worked, silent=None)
         match event:
+            case AnswerAwaited() if not self._calls.waiting:
+                self._silent_since = self._clock() - event.seconds
+                return status_line.awaiting(foot, event)
             case RunStarted():
                 foot = replace(
                     foot,
@@ -479,8 +475,8 @@ class Transcript:
                 )
             case TurnStarted():
                 foot = replace(foot, turn=event.turn, context=event.context)
-            case MessageAdded(message=AssistantMessage(usage=Usage() as usage)):
-                foot = replace(foot, usage=foot.usage + usage)
+            case MessageAdded(message=AssistantMessage() as message):
+                foot = status_line.after_answer(foot, message)
             case _:
                 pass
         if isinstance(event, RunFinished):
@@ -495,38 +491,33 @@ class Transcript:
 
 
 class AssistantText:
-    """Folds deltas and messages of the model."""
+    """The model's text and thinking, folded from deltas and messages."""
 
     def __init__(
         self, sheet: PartList, entries: list[TranscriptEntry], clock: Callable[[], float], find_cell: FindCell
     ) -> None:
-        self.last = ""
-        """The text of the last message."""
+        self.last = ""  # text of the last message
         self._sheet = sheet
         self._entries = entries
         self._clock = clock
         self._find_cell = find_cell
-        self._answer: StreamingText | None = None
-        """The text that is being written."""
-        self._before = ""
-        """What was said of the same answer before a pause."""
-        self._thought: StepEntry | None = None
-        """The thinking that goes on."""
-        self._thought_for = 0.0
-        """Seconds from its first word to its last."""
+        self._answer: StreamingText | None = None  # the text being streamed
+        self._before = ""  # text of the same answer before a pause
+        self._thought: StepEntry | None = None  # the current thought
+        self._thought_for = 0.0  # seconds between its first and last delta
 
     def say(self, text: str) -> None:
-        """Take a piece of the answer."""
+        """Append a chunk of the answer."""
         self._open_answer().add(text)
 
     def think(self) -> None:
-        """The model thinks; its words are shown when it has done."""
+        """Record that the model is thinking. Its text is displayed once complete."""
         thought, now = self._open_thought(), self._clock()
         thought.began = now if thought.began is None else thought.began
         self._thought_for = now - thought.began
 
     def write_call(self, delta: ToolCallDelta) -> None:
-        """The model writes a call: a line says so, unless the call will join the line above."""
+        """Show that the model is writing a call, unless the call will join the group above."""
         if delta.name == PLANNER:
             return
         last = self._entries[-1] if self._entries else None
@@ -535,14 +526,14 @@ class AssistantText:
         self._sheet.put(_WRITING_ID, "step", step_html(_writing_step(delta.name)))
 
     def pause(self) -> None:
-        """Something else is shown in the midst of an answer: what is said after it stands behind it."""
+        """End the current text part, since something else is displayed next. Later text goes after it."""
         if self._answer is not None:
             self._before += self._answer.text
             self._answer.finish(self._answer.text)
             self._answer = None
 
     def add(self, message: AssistantMessage) -> None:
-        """Take a whole message; what was shown of it while it came is brought into its final form."""
+        """Add a complete message. Text already shown while streaming gets its final form."""
         self._sheet.remove(_WRITING_ID)
         self._end_thought("".join(part.text for part in message.parts if isinstance(part, ReasoningPart)))
         self.last = message.text
@@ -552,7 +543,7 @@ class AssistantText:
         self._answer, self._before = None, ""
 
     def end(self) -> bool:
-        """The run is over; whether it ended in the middle of an answer."""
+        """End the run. Returns whether it ended in the middle of an answer."""
         self._sheet.remove(_WRITING_ID)
         self._end_thought("")
         if self._answer is None and not self._before:
@@ -591,7 +582,7 @@ class AssistantText:
 
 
 def _writing_step(name: str) -> Step:
-    """The line while a call is being written."""
+    """Return the step displayed while a call is being written."""
     is_code = name in ("", "run_code")
     doing = "Writing code" if is_code else "Preparing"
     return Step(Headline(verb=doing, doing=doing, asking=doing, target="" if is_code else name), name or "run_code")

@@ -1,8 +1,8 @@
-"""A run where no text can be typed: live if a page shows it, else its kept form once, at the end.
+"""A run without text input: live if a page draws it, else its static form at the end.
 
-Programs that run notebooks (nbconvert, papermill) and servers that run cells for their pages
-(jupyter-server-documents) look the same to a kernel: neither allows text input. Only a page that draws the view tells
-them apart, so that is what decides whether anyone can answer.
+Programs that run notebooks (nbconvert, papermill) and servers that run cells for their pages (jupyter-server-documents)
+look the same to a kernel: neither allows text input. Only whether a page draws the view tells them apart, so that
+decides whether a user can answer.
 """
 
 import asyncio
@@ -25,32 +25,32 @@ from vibe_jupyter.ui.text_prompt import rejection
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import ALIVE_GRACE, LOADED_WITHIN, WidgetFrontEnd
 
+# Left in place of a view that no page drew.
 NO_PAGE_YET: MimeBundle = {"text/plain": "No live view is available here. The run is shown when it ends."}
-"""Stands where the view was that nobody drew."""
 
 
 class ExtendedPage(Protocol):
-    """A page with our extension that shows this notebook, if there is one."""
+    """A page with our extension that may show this notebook."""
 
     async def answers(self) -> bool:
-        """Whether there is one; known within a second or so."""
+        """Return whether there is one. Takes about a second at most."""
         ...
 
     async def is_unseen(self) -> bool:
-        """Whether a program runs this notebook, and nobody sees it."""
+        """Return whether a program runs this notebook, so that no user sees it."""
         ...
 
     async def draw(self, view: ShownView) -> None:
-        """Have it draw a view."""
+        """Make the page draw a view."""
         ...
 
     def find_cell(self, reference: str) -> Cell | None:
-        """The cell that an answer names by its id; None where none is known by it."""
+        """Return the cell that an answer refers to by id, or None."""
         ...
 
 
 class UnpromptedFrontEnd:
-    """Goes live as soon as a page answers, or at the first question; both share one transcript."""
+    """Front end that goes live once a page answers, or at the first question. Both share one transcript."""
 
     def __init__(
         self,
@@ -66,36 +66,33 @@ class UnpromptedFrontEnd:
         self._handled = handled
         self._send: Send | None = None
         self._live: WidgetFrontEnd | None = None
-        self._place = ""
-        """Display id of the output; empty while there is none."""
+        self._place = ""  # display id of the output, or "" if there is none
         self._going_live = asyncio.Lock()
-        self._attended: bool | None = None
-        """None before anybody wanted to know."""
-        self._looked = False
-        """Whether a page was looked for."""
+        self._attended: bool | None = None  # None until first determined
+        self._looked = False  # True once a page was looked for
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def shown(self) -> ShownView | None:
-        """What a reloaded page needs to draw the live view again; None where there is none."""
+        """Ids a page needs to redraw the live view after a reload, or None if there is none."""
         return self._live.shown if self._live is not None else None
 
     def open(self, send: Send) -> None:
-        """Nothing to show yet. Main thread."""
+        """Store `send`. Main thread."""
         self._send = send
 
     def divide(self, call_id: str) -> None:
-        """A call has put outputs into the cell. Main thread."""
+        """Start a new piece, since a call has put outputs into the cell. Main thread."""
         if self._live is not None:
             self._live.divide(call_id)
 
     def join(self) -> None:
-        """A page was loaded. From any thread."""
+        """Merge the pieces, since a page was loaded. Thread-safe."""
         if self._live is not None:
             self._live.join()
 
     async def on_event(self, event: Event) -> None:
-        """Fold it, and show it where somebody sees it."""
+        """Fold the event, and display it if the view is live."""
         if not self._looked:
             self._looked = True
             self._start(self._go_live_for_a_page())
@@ -111,14 +108,14 @@ class UnpromptedFrontEnd:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def attended(self) -> bool:
-        """Whether a page draws the view; the first call waits for it, at most `ALIVE_GRACE` seconds."""
+        """Return whether a page draws the view. The first call waits up to `ALIVE_GRACE` seconds."""
         async with self._going_live:
             if self._attended is None:
                 self._attended = await self._is_drawn()
         return self._attended
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Leave the kept form in the output. Main thread."""
+        """Replace the view with the static output. Main thread."""
         self._send = None
         if self._live is not None:
             return self._live.close(metadata)
@@ -146,12 +143,12 @@ class UnpromptedFrontEnd:
         live.offer_widget()
         if await live.is_drawn(within=ALIVE_GRACE - LOADED_WITHIN):
             return True
-        with contextlib.suppress(NotebookError):  # the cell is over
+        with contextlib.suppress(NotebookError):  # the cell has finished
             await self._call_main(self._put_away)
         return False
 
     async def _go_live(self) -> WidgetFrontEnd | None:
-        """The live view, opened if it is not; None where it cannot be."""
+        """Open the live view if necessary and return it, or None if it can't be opened."""
         if self._live is None:
             try:
                 await self._call_main(self._open_view)
@@ -165,7 +162,7 @@ class UnpromptedFrontEnd:
 
     def _open_view(self) -> None:
         if self._send is None:
-            return  # closed meanwhile
+            return  # closed in the meantime
         with without_working_folder():
             if run_view.can_show():
                 live = WidgetFrontEnd(self._transcript, handled=self._handled)

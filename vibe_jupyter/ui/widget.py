@@ -1,13 +1,14 @@
-"""The live front end: a widget in the cell's output, its clicks taken while the cell runs.
+"""The live front end: a widget in the cell's output, whose clicks are handled while the cell runs.
 
-The page is a mirror: it says that it is alive when it draws the view, and gets the whole transcript, then patches.
+The page mirrors the transcript: it reports when it has drawn the view, then receives all parts and, from then on,
+patches.
 
-What this cannot promise: a decision is taken from the widget's channel only, but code that already runs in this kernel
-reaches that channel as well as the page does. Approvals protect until the first hostile code was approved, not after.
-A decision that no message of a front end carried is recorded as made by code; that detects, and does not prevent.
+What this can't guarantee: decisions are only accepted from the widget's channel, but code already running in this
+kernel can use that channel just as the page can. Approvals protect until the first hostile code is approved, not after.
+A decision that no front-end message carried is recorded as made by code. That detects tampering; it doesn't prevent it.
 
-A live view that no page draws in time gives way to another front end (`WidgetFallback`). The kernel can make the widget
-where the page cannot draw it: the packages of the two may be apart. Nothing says so but silence.
+A live view that no page draws in time is replaced by another front end (`WidgetFallback`). The kernel can make a widget
+that the page can't draw, since their packages may be installed separately, and the only sign of that is silence.
 """
 
 import asyncio
@@ -42,86 +43,81 @@ from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive, Vi
 from vibe_jupyter.ui.run_output import NO_PIECE
 from vibe_jupyter.ui.transcript import Transcript
 
-LOADED_WITHIN = 1.5
-"""Seconds in which a page that loads widgets as they are made has loaded the view."""
-ALIVE_GRACE = 5.0
-"""Seconds a page has to draw a view before nobody is taken to see it."""
+LOADED_WITHIN = 1.5  # seconds for pages that load a widget on creation to load the view
+ALIVE_GRACE = 5.0  # seconds for a page to draw a view before assuming that there is no user
 
 
 class WidgetFrontEnd:
-    """Shows one run live. The transcript and what waits for an answer belong to the engine loop."""
+    """Front end that displays one run live. The transcript and the pending answers belong to the engine loop."""
 
     def __init__(self, transcript: Transcript, *, handled: Handled) -> None:
         """
         Args:
-            transcript: of the run.
-            handled: tells a click from a call of the widget's methods.
+            transcript: Transcript of the run.
+            handled: Returns the message being handled, to tell a click from a call of the widget's methods.
         """
         self._drawn = asyncio.Event()
+        # True once a page has loaded the view; until then users only see what the document contains.
         self._is_loaded = False
-        """Whether a page has the view. Until then what the document holds is all that a user can read."""
         self._transcript = transcript
         self._page = PageChannel(self._hear_page, handled)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The engine's, once it listens."""
-        self._send: Send | None = None
-        """None before the run and after it: whatever is pressed then is nobody's business."""
-        self._waiting: set[str] = set()
-        """Approvals and questions without an answer."""
+        self._loop: asyncio.AbstractEventLoop | None = None  # the engine's loop, once it listens
+        self._send: Send | None = None  # None before and after the run, when clicks have no effect
+        self._waiting: set[str] = set()  # ids of open approvals and questions
 
     @property
     def alive(self) -> bool:
-        """Whether a page ever said that it shows the view, where it is now."""
+        """True if a page has reported drawing the view where it is now."""
         return self._drawn.is_set()
 
     @property
     def shown(self) -> ShownView | None:
-        """What a reloaded page needs to draw the view again; None before it is open."""
+        """Ids a page needs to redraw the view after a reload, or None before `open`."""
         return self._page.shown
 
     def open(self, send: Send) -> None:
-        """Show an empty view. Main thread."""
+        """Display an empty view. Main thread."""
         self._send = send
         self._page.open(self._transcript.held())
 
     def move_here(self) -> None:
-        """Show the view in the output of the cell that runs now instead. Main thread."""
+        """Move the view to the output of the running cell. Main thread."""
         self._drawn.clear()
         self._page.move_here()
 
     def divide(self, call_id: str) -> None:
-        """A call has put outputs into the cell: the run goes on behind them. Main thread."""
+        """Start a new piece, since a call has put outputs into the cell. Main thread."""
         if self._page.output is not None:
             self._page.output.divide()
             self._call_soon(lambda: self._divide_transcript(call_id))
 
     def join(self) -> None:
-        """A page was loaded, which has no outputs of the run but the first: all goes there. From any thread."""
+        """Merge the pieces: a newly loaded page has no outputs of the run except the first. Thread-safe."""
         self._call_soon(self._join_pieces)
 
     def listen(self) -> None:
-        """Begin to hear the page. On the loop."""
+        """Start handling messages from the page. On the loop."""
         self._loop = asyncio.get_running_loop()
         self._page.attach(self._loop)
 
     async def is_drawn(self, *, within: float) -> bool:
-        """Whether a page shows the view by now, or in so many seconds. On the loop."""
+        """Return whether a page has drawn the view, waiting up to `within` seconds. On the loop."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._drawn.wait()
         return self.alive
 
     def offer_widget(self) -> None:
-        """Show the view as a widget if no page has loaded it: some load widgets only when they are to draw one."""
+        """Offer the view as a widget if no page has loaded it: some load widgets only on first display."""
         if not self._is_loaded:
             self._page.offer_widget()
 
     async def attended(self) -> bool:
-        """Whether a page shows the view."""
+        """Return whether a page has drawn the view."""
         return self.alive
 
     async def on_event(self, event: Event) -> None:
-        """Bring the page up to date."""
+        """Update the page."""
         if self._loop is None:
             self.listen()
         if isinstance(event, ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered):
@@ -129,9 +125,10 @@ class WidgetFrontEnd:
         if isinstance(event, RunFinished):
             self._transcript.fold(event)
             self._send = None
-            self._page.drop()  # the kept form takes the place of the view right away
+            self._page.drop()  # the static output replaces the view immediately
             return
         patches = self._transcript.apply(event)
+        # Deltas are only stored while no page has loaded the view: until then, users see nothing but the document.
         holds = not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress)
         if self._drawn.is_set():
             self._page.patch(patches, self._transcript.held_pieces if holds else None, rests=_is_answer(event))
@@ -139,11 +136,11 @@ class WidgetFrontEnd:
             self._page.hold(self._transcript.held_pieces, rests=_is_answer(event))
 
     def close(self, metadata: Metadata | None = None, *, below: bool = False) -> MimeBundle:
-        """Leave the kept form in the place of the view, with this metadata of the output. Main thread.
+        """Replace the view with the static output. Main thread.
 
         Args:
-            metadata: of the output.
-            below: leave it behind all that the cell shows instead, and nothing in the place of the view.
+            metadata: Metadata of the output.
+            below: Add the output below everything in the cell instead, and leave nothing in place of the view.
         """
         if below:
             self.leave(NO_PIECE)
@@ -154,7 +151,7 @@ class WidgetFrontEnd:
         return pieces[0] if len(pieces) == 1 else self._transcript.bundle()
 
     def leave(self, instead: MimeBundle) -> None:
-        """Stop listening and showing, with this in the place of the view. Main thread."""
+        """Stop, with this in place of the view. Main thread."""
         self._leave((instead,))
 
     def _leave(self, kept: Sequence[MimeBundle], words: str = "", metadata: Metadata | None = None) -> None:
@@ -163,11 +160,11 @@ class WidgetFrontEnd:
 
     def _divide_transcript(self, call_id: str) -> None:
         output = self._page.output
-        if output is not None and len(output.marks) > self._transcript.ends.pieces:  # else they were joined meanwhile
+        if output is not None and len(output.marks) > self._transcript.ends.pieces:  # else merged meanwhile
             self._transcript.divide(call_id)
 
     def _join_pieces(self, *, again: bool = False) -> None:
-        """All goes into one piece: into the first, or `again` into the cell, whose outputs the user cleared."""
+        """Merge all pieces into the first, or into a new one if the user cleared the cell's outputs (`again`)."""
         output = self._page.output
         if output is not None:
             if again:
@@ -179,7 +176,7 @@ class WidgetFrontEnd:
 
     def _call_soon(self, function: Callable[[], None]) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody looks any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(function)
 
     def _count_pending(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
@@ -201,7 +198,7 @@ class WidgetFrontEnd:
                 self._page.show(self._transcript.parts())
                 if self._page.output is not None:
                     self._page.output.renew()
-                self._page.hold(self._transcript.held_pieces)  # a page that was reloaded has nothing yet
+                self._page.hold(self._transcript.held_pieces)  # a reloaded page has nothing yet
             return
         if isinstance(message, ViewGone):
             self._join_pieces(again=True)
@@ -218,21 +215,20 @@ class WidgetFrontEnd:
             self._send(command, by=by)
 
 
-PUMP_TURN = 0.1
-"""Seconds in which a free main thread has surely looked at its messages."""
+PUMP_TURN = 0.1  # seconds in which an idle main thread is sure to process its messages
 SILENT_PAGE = (
     "The live view could not load, so this run continues as plain text. "
     "The live view needs the package anywidget where JupyterLab, or the editor, runs."
 )
+# Left in place of a view that no page drew.
 IN_ITS_PLACE: MimeBundle = {
     "text/html": f'<p style="margin:2px 0;opacity:0.75">{SILENT_PAGE}</p>',
     "text/plain": SILENT_PAGE,
 }
-"""What is left of a view that nobody saw."""
 
 
 class WidgetFallback:
-    """Shows a run live, and from the beginning through another front end if the page stays silent."""
+    """Front end that runs live, and replays the run through another front end if no page responds."""
 
     def __init__(
         self,
@@ -250,33 +246,32 @@ class WidgetFallback:
         self._closed = False
         self._watch: asyncio.Task[None] | None = None
         self._replaying = False
-        self._events: deque[Event] = deque()
-        """What a fall-back would have to be told."""
+        self._events: deque[Event] = deque()  # events to replay to a fallback
         self._fallback: FrontEnd | None = None
 
     @property
     def shown(self) -> ShownView | None:
-        """What a reloaded page needs to draw the live view again; None where there is none."""
+        """Ids a page needs to redraw the live view after a reload, or None if there is none."""
         return self._live.shown if self._fallback is None else None
 
     def open(self, send: Send) -> None:
-        """Show an empty view. Main thread."""
+        """Display an empty view. Main thread."""
         self._send = send
         self._opened_at = time.monotonic()
         self._live.open(send)
 
     def divide(self, call_id: str) -> None:
-        """A call has put outputs into the cell. Main thread."""
+        """Start a new piece, since a call has put outputs into the cell. Main thread."""
         if self._fallback is None:
             self._live.divide(call_id)
 
     def join(self) -> None:
-        """A page was loaded. From any thread."""
+        """Merge the pieces, since a page was loaded. Thread-safe."""
         if self._fallback is None:
             self._live.join()
 
     async def on_event(self, event: Event) -> None:
-        """Pass the event on; keep it as long as it may have to be told again."""
+        """Forward the event. Keeps it while a replay may be necessary."""
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_page())
         if self._fallback is not None and not self._replaying:
@@ -291,15 +286,15 @@ class WidgetFallback:
             await self._end_watch()
 
     async def is_drawn(self, *, within: float) -> bool:
-        """Whether a page shows the run by now, or in so many seconds."""
+        """Return whether the run is displayed, waiting up to `within` seconds."""
         return self._fallback is not None or await self._live.is_drawn(within=within)
 
     async def attended(self) -> bool:
-        """There is the view, or else a text prompt."""
+        """Return True: there is the view, or else a text prompt."""
         return True
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
-        """Leave the kept form in the output. Main thread."""
+        """Replace the view with the static output. Main thread."""
         self._closed = True
         if self._fallback is not None:
             return self._fallback.close(metadata)
@@ -315,11 +310,11 @@ class WidgetFallback:
             self._replaying = True
             await self._call_main(self._take_over)
         except NotebookError:
-            return  # the cell is over
+            return  # the cell has finished
         await self._replay_events()
 
     async def _hear_until(self, moment: float) -> None:
-        """Wait; the page may have spoken while the main thread was busy with code, so let it look at its messages."""
+        """Sleep until `moment`, then let the main thread process messages that arrived while it was running code."""
         await asyncio.sleep(moment - time.monotonic())
         await self._call_main(_return_nothing)
         await asyncio.sleep(PUMP_TURN)
@@ -339,7 +334,7 @@ class WidgetFallback:
         self._fallback = fallback
 
     async def _end_watch(self) -> None:
-        """Let a change of front ends come to its end; else stop waiting for the page."""
+        """Let a change of front ends finish; otherwise stop watching for the page."""
         assert self._watch is not None
         if not self._replaying:
             self._watch.cancel()
@@ -353,5 +348,5 @@ def _return_nothing() -> None:
 
 
 def _is_answer(event: Event) -> bool:
-    """Whether it is a whole message that calls nothing, after which a run mostly ends."""
+    """Return whether the event is a complete message without calls, after which most runs end."""
     return isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and not event.message.calls
