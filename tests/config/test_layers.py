@@ -1,5 +1,7 @@
 """Layers: which wins, and how they are made one."""
 
+import math
+
 import pytest
 
 from tests.config.conftest import Home
@@ -83,6 +85,19 @@ def test_an_entry_takes_the_place_of_the_whole_one_below_so_no_key_meets_another
     model = config.choose_model(home.read().settings, "devstral-2", home.environ)
     assert model.server.host == "other.example.org"
     assert model.server.api_key is None
+
+
+@pytest.mark.requirement("models.time.settings")
+@pytest.mark.parametrize("name", ["devstral-2", "some@http://127.0.0.1:9/v1", "some@mistral"])
+def test_the_time_limits_of_vibes_settings_hold_for_every_model(home: Home, name: str) -> None:
+    home.environ["MISTRAL_API_KEY"] = "k"
+    assert config.choose_model(home.read().settings, name, home.environ).server.begin_wait is None
+    home.user("api_timeout = 720.0\napi_stream_idle_timeout = 0\n")
+    server = config.choose_model(home.read().settings, name, home.environ).server
+    assert (server.begin_wait, server.idle_wait) == (720.0, math.inf)
+    home.user("api_timeout = -1\n")
+    with pytest.raises(ConfigError, match="api_timeout"):
+        home.read()
 
 
 @pytest.mark.requirement("config.models.alias")

@@ -178,6 +178,30 @@ def test_a_key_is_put_into_its_header_and_is_known_as_a_secret(home: Home) -> No
     assert set(one.secrets(known).values()) == {"Bearer the-key-itself", "the-key-itself"}
 
 
+@pytest.mark.parametrize(
+    ("beside", "inside", "sent"),
+    [
+        ("", "api_key_env = 'IN'", {"Authorization": "Bearer inside"}),
+        ("api_key_env = 'OUT'", "api_key_env = 'IN'", {"Authorization": "Bearer outside"}),
+        ("api_key_env = 'OUT'", "api_key_header = 'X-Key'", {"X-Key": "Bearer outside"}),
+        ("api_key_env = 'OUT'\napi_key_header = 'Authorization'", "api_key_header = 'X-Key'", None),
+        (
+            "api_key_format = '{token}'",
+            "api_key_env = 'IN'\napi_key_format = 'Key {token}'",
+            {"Authorization": "inside"},
+        ),
+        ("headers = {X = 'outside'}", "headers = {X = 'inside', Y = 'inside'}", {"X": "outside"}),
+    ],
+)
+def test_a_key_beside_the_table_auth_counts_before_the_same_key_in_it(
+    home: Home, beside: str, inside: str, sent: dict[str, str] | None
+) -> None:
+    home.user(f'[[mcp_servers]]\nname = "f"\nurl = "https://a.example"\n{beside}\n[mcp_servers.auth]\n{inside}\n')
+    (one,) = mcp_servers(home.read()).servers
+    filled = one.filled({"IN": "inside", "OUT": "outside"})
+    assert filled.at == ServerAddress("https://a.example", sent or {"Authorization": "Bearer outside"})
+
+
 @pytest.mark.parametrize("url", ["ftp://a", "file:///etc/passwd", "a.example", "http://"])
 def test_an_address_that_is_none_is_told(home: Home, url: str) -> None:
     home.user(f'[[mcp_servers]]\nname = "f"\nurl = "{url}"\n')

@@ -1,5 +1,7 @@
 """Settings of a folder that nobody trusts, which would widen what the agent may do: none changes the user's."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.config.conftest import Home
@@ -72,3 +74,43 @@ def test_no_setting_of_an_untrusted_folder_widens_the_users(home: Home, text: st
     home.user(USERS)
     users = home.read().settings
     assert home.read(project=text, trusted=False).settings == users
+
+
+ONE = "[tools.bash]\noutside_workdir = "
+ALL = "outside_workdir = "
+
+
+@pytest.mark.requirement("config.guards.outside")
+@pytest.mark.parametrize(
+    ("users", "theirs", "denies"),
+    [
+        (f"{ALL}'deny'", f"{ONE}'ask'", {"*": True}),
+        (f"{ALL}'deny'", f"{ALL}'ask'", {"*": True}),
+        (f"{ALL}'deny'\n{ONE}'ask'", f"{ONE}'ask'", {"*": True, "bash": False}),
+        (f"{ALL}'deny'\n{ONE}'ask'", f"{ONE}'deny'", {"*": True, "bash": True}),
+        (f"{ALL}'deny'\n{ONE}'deny'", f"{ALL}'ask'\n{ONE}'ask'", {"*": True, "bash": True}),
+        (f"{ALL}'ask'\n{ONE}'deny'", f"{ONE}'ask'", {"*": False, "bash": True}),
+        (f"{ALL}'ask'", f"{ONE}'ask'", {"*": False, "bash": False}),
+        (f"{ONE}'deny'", "[tools.grep]\noutside_workdir = 'ask'", {"*": False, "bash": True, "grep": False}),
+        ("", f"{ALL}'deny'\n{ONE}'ask'", {"*": True, "bash": False}),
+    ],
+)
+def test_what_the_user_says_of_one_tool_counts_before_what_is_said_of_all_and_a_projects_word_only_tightens(
+    home: Home, users: str, theirs: str, denies: Mapping[str, bool]
+) -> None:
+    home.user(users)
+    assert home.read(project=theirs).settings.denies_outside() == denies
+    if users:
+        assert home.read(profile=theirs).settings.denies_outside() == denies
+
+
+@pytest.mark.requirement("config.guards.unheeded")
+@pytest.mark.parametrize("key", ["max_subagents", "max_concurrent_subagents"])
+@pytest.mark.parametrize(
+    ("value", "narrows"), [("0", True), ("1", True), ("31", True), ("32", False), ("33", False), ("true", False)]
+)
+def test_a_limit_of_sub_agents_below_the_usual_one_would_narrow(
+    home: Home, key: str, value: str, *, narrows: bool
+) -> None:
+    home.user(f"{key} = {value}\n")
+    assert [one.key for one in home.read().unheeded] == [key] * narrows

@@ -111,3 +111,18 @@ async def test_a_list_without_an_end_is_read_to_a_bound(new_servers: NewServers)
     assert await servers.start(["broken"]) == []
 
     assert len(connection(servers, "broken").tools) == 1_000
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+async def test_of_tools_with_one_name_the_first_counts_whatever_page_the_others_are_on(
+    new_servers: NewServers, tmp_path: Path, size: int
+) -> None:
+    named = [("echo", "first"), ("other", "first"), ("echo", "second"), ("last", "first"), ("other", "second")]
+    tools = [{"name": name, "description": said, "inputSchema": {"type": "object"}} for name, said in named]
+    with written(tmp_path, {"tools": tools, "results": {}, "page": size}, "pipes") as at:
+        servers = await new_servers(declared("written", at))
+
+        assert await servers.start(["written"]) == []
+
+        listed = [(tool.name, tool.description) for tool in connection(servers, "written").tools]
+        assert listed == [("echo", "first"), ("other", "first"), ("last", "first")]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.mcp.bench import McpBench, all_of, asking_at, asking_over_http, mcp_bench, one
 from tests.mcp.test_odd_answers import PIXEL
+from vibe_jupyter.context.mention_syntax import mentioned_resources
 from vibe_jupyter.files.truncation import kept_file
 from vibe_jupyter.mcp.server_requests import RESOURCE_LIMIT, RESOURCES
 from vibe_jupyter.protocol import Notice, RunFinished, ToolFinished
@@ -67,6 +68,24 @@ async def test_where_no_value_may_be_sent_neither_a_resource_nor_a_prompt_of_a_s
 async def test_a_template_is_filled_in_by_the_address(bench: McpBench) -> None:
     await bench.ask("Sum up @asking:notes://monday/all")
     assert "Notes of monday." in text(bench)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "uris"),
+    [
+        ("Read @s:notes://a.", "notes://a"),
+        ("(as in @s:notes://a)", "notes://a"),
+        ("(as in @s:notes://a_(b))", "notes://a_(b)"),
+        ("Read @s:notes://a_(b), @s:notes://c[0]; and {@s:notes://d}!", "notes://a_(b) notes://c[0] notes://d"),
+        ("“@s:notes://a_(b)_(c)”…", "notes://a_(b)_(c)"),
+        ("see (@s:notes://a_(b)_(c)).", "notes://a_(b)_(c)"),
+        ("[@s:notes://a(b]", "notes://a(b"),
+        ('Read @"s:notes://a b).", please', "notes://a b)."),
+    ],
+)
+def test_an_address_keeps_the_brackets_that_it_opens_and_leaves_the_sentence_its_own(prompt: str, uris: str) -> None:
+    found = [one.uri for one in mentioned_resources(prompt)]
+    assert found == ([uris] if '"' in prompt else uris.split())
 
 
 async def test_a_long_resource_is_cut_and_the_whole_is_kept(bench: McpBench) -> None:

@@ -16,6 +16,7 @@ from vibe_jupyter.mcp.tool_names import (
     publish_names,
     published_name,
 )
+from vibe_jupyter.mcp.toolset import rank_tools
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -113,6 +114,34 @@ def test_a_short_form_that_means_two_tools_means_none() -> None:
 def test_lists_of_tools_may_use_a_short_form_even_where_it_means_two() -> None:
     found, _ = named(("a", "b_c"), ("a_b", "c"))
     assert [one.names for one in found] == [("mcp__a__b_c", "a_b_c"), ("mcp__a_b__c", "a_b_c")]
+
+
+@pytest.mark.parametrize(
+    ("query", "ranked"),
+    [
+        ("forecast", ["b/forecast", "a/forecast_days", "forecast/list", "a/rain"]),
+        ("mcp__a__rain", ["a/rain", "a/forecast_days", "b/forecast", "forecast/list", "c/find"]),
+        ("rain", ["a/rain", "b/forecast"]),
+        ("forecast rain", ["b/forecast", "a/rain", "a/forecast_days", "forecast/list"]),
+        ("list", ["forecast/list", "a/rain", "a/forecast_days", "c/find"]),
+        ("find lists", ["c/find", "a/forecast_days"]),
+        ("snow", []),
+        ("", []),
+    ],
+)
+def test_tools_that_fit_are_ranked_by_name_server_and_words_and_alike_ones_stay_in_their_order(
+    query: str, ranked: list[str]
+) -> None:
+    listed = [
+        ("b", "forecast", "Says how much rain comes."),
+        ("a", "rain", "A list of each forecast."),
+        ("a", "forecast_days", "Lists days."),
+        ("forecast", "list", "Tells all."),
+        ("c", "find", "Looks through a list."),
+    ]
+    tools = [(server, RemoteTool(name, said, {"type": "object"})) for server, name, said in listed]
+    known, _ = publish_names(tools, taken=())
+    assert [f"{one.server}/{one.tool.name}" for one in rank_tools(query, known)] == ranked
 
 
 @pytest.mark.requirement("mcp.name.anonymous")

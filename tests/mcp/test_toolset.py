@@ -68,6 +68,22 @@ def context() -> ToolContext:
     return ToolContext("c1", lambda text: None, lambda: False)
 
 
+async def test_what_a_server_asks_is_for_the_innermost_of_its_own_open_calls() -> None:
+    calls = OpenCalls()
+    outer, inner, other = context(), context(), context()
+
+    async def asked(found: ToolContext) -> ToolContext:
+        return found
+
+    async with calls.of("a", outer):
+        async with calls.of("a", inner), calls.of("b", other):
+            assert await calls.ask_for("a", asked) is inner
+            assert await calls.ask_for("b", asked) is other
+        assert await calls.ask_for("a", asked) is outer
+        assert await calls.ask_for("b", asked) is None
+    assert not calls.has("a")
+
+
 def names(tools: McpToolset) -> list[str]:
     return [spec.name for spec in tools.specs()]
 

@@ -1,4 +1,4 @@
-"""MCP clients that others wrote, from npm and PyPI, in folders of their own under .matrix/.
+"""MCP clients and SDKs that others wrote, from npm and PyPI, in folders of their own under .matrix/.
 
     PYTHONPATH=. python tests/mcp_server/real_clients.py    install them; afterwards the tests need no network
 
@@ -24,6 +24,8 @@ FROM_NPM = (
     "opencode-ai@1.18.33",
     "@modelcontextprotocol/inspector@0.15.0",
     "@openai/codex@0.169.0",
+    "openai@7.59.0",
+    "@anthropic-ai/sdk@1.14.0",
 )
 FROM_PYPI = ("mistral-vibe==3.0.2",)
 VIBE_PYTHON = "3.12"

@@ -1,8 +1,8 @@
-"""Settings: what the user, the project and the environment say, as plain values.
+"""Settings of the user, the project and the environment, as plain values.
 
 Start reading at `vibe_jupyter.config.loading`. The files are Mistral Vibe's own (docs/settings.md), so that its users
-move in as they are. Nothing below the roof sees a `Settings`; `vibe_jupyter.app` turns it into models, levels and
-limits.
+can use theirs unchanged. Only `vibe_jupyter.app` uses `Settings`, and turns it into models, levels and limits for the
+other packages.
 """
 
 from vibe_jupyter.config.agents import (

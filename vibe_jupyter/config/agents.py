@@ -1,6 +1,6 @@
-"""Agents as profiles: the built-in ones, those in files, and which of them the settings leave.
+"""Agent profiles: built-in ones, those in files, and the selection enabled in the settings.
 
-A profile is a name, a few words on it, and settings that hold while its agent is active.
+A profile is a name, a description, and settings that apply while its agent is active.
 """
 
 import json
@@ -18,20 +18,18 @@ from vibe_jupyter.config.validation import config_error, key_text, move_renamed_
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.protocol import Level
 
+# In this order: reads only; asks before effects; changes files or cells without approval; needs no approval at all.
 Safety = Literal["safe", "neutral", "destructive", "yolo"]
-"""Reads only; asks before effects; changes files or cells unasked; asks for nothing."""
 AgentType = Literal["agent", "subagent"]
 
-AGENTS_FOLDER: Final = "agents"
-"""In the user's folder and in a project's."""
+AGENTS_FOLDER: Final = "agents"  # in the user's folder and in a project's
 AGENT_FILES: Final = ".toml"
-PLAN_TOOL: Final = "exit_plan_mode"
-"""The tool of agents that plan; offered only where a profile's `enabled_tools` names it."""
+PLAN_TOOL: Final = "exit_plan_mode"  # the tool of planning agents; offered only if a profile's `enabled_tools` names it
 
 RUN_CODE: Final = "run_code"
 _READING: Final[list[JsonValue]] = ["read_file", "grep", "read_notebook", "inspect", "run_code"]
+# For code of agents that change nothing.
 _IN_SANDBOX: Final[dict[str, JsonValue]] = {"run_code": {"permission": "sandbox"}}
-"""Code of agents that change nothing."""
 _EDITING: Final = ("write_file", "search_replace", "edit_cell", "insert_cell", "delete_cells", "move_cells")
 _FROM_WIDEST: Final[tuple[Level, ...]] = ("always", "ask", "sandbox", "never")
 _BUILT_IN: Final = SettingOrigin("agent", name="the built-in agent")
@@ -39,10 +37,10 @@ _NOTHING: Final = SettingNode({}, _BUILT_IN)
 
 
 class AgentHeader(Entry):
-    """What a profile says of itself; every other key of its file is a setting."""
+    """Metadata of a profile. All other keys of its file are settings."""
 
     name: Annotated[str, Field(pattern=r"^([A-Za-z0-9_-][A-Za-z0-9_.-]*)?$")] = ""
-    """Empty for the stem of the file."""
+    """Name of the agent, or "" for the file's stem."""
     display_name: str = ""
     description: str = ""
     safety: Safety = "neutral"
@@ -50,27 +48,24 @@ class AgentHeader(Entry):
 
 
 class AgentProfile(NamedTuple):
-    """One agent that can be chosen, or a sub-agent."""
+    """An agent that can be chosen, or a sub-agent."""
 
     name: str
     description: str = ""
     safety: Safety = "neutral"
     agent_type: AgentType = "agent"
-    display_name: str = ""
-    """For the user; empty for the name."""
-    overrides: SettingNode = _NOTHING
-    """Settings that hold while it is active."""
-    path: Path | None = None
-    """Its file; None for a built-in one."""
+    display_name: str = ""  # name shown to the user; "" for `name`
+    overrides: SettingNode = _NOTHING  # settings that apply while it is active
+    path: Path | None = None  # None for a built-in profile
 
     @property
     def is_subagent(self) -> bool:
-        """Whether it only works for another agent."""
+        """True if it only works for another agent."""
         return self.agent_type == "subagent"
 
     @property
     def instructions(self) -> str:
-        """What it adds to the base prompt; empty for nothing."""
+        """Text that it adds to the base prompt, or ""."""
         said = self.overrides.table.get("instructions")
         return said.value if said is not None and isinstance(said.value, str) else ""
 
@@ -81,20 +76,18 @@ class AgentProfile(NamedTuple):
 
 
 class ProfileRules(NamedTuple):
-    """What the active profile says of tools. It narrows what all other layers leave, and is widened by none."""
+    """Tool rules of the active profile. They only narrow what the other layers allow, and no layer can widen them."""
 
     levels: Mapping[str, Level] = {}
-    enabled: tuple[Patterns, ...] = ()
-    """Lists of tools, each of which must leave a tool; none for all tools."""
-    only_reads: bool = False
-    """Whether nothing with effects may run: ``safety = "safe"``."""
+    enabled: tuple[Patterns, ...] = ()  # allowlists of tools, all of which must allow a tool; empty for all tools
+    only_reads: bool = False  # True if nothing with effects may run: `safety = "safe"`
 
     def offers_tool(self, names: Sequence[str]) -> bool:
-        """Whether the profile leaves a tool that goes by these names."""
+        """Return whether the profile offers a tool with these names."""
         return all(is_chosen(names, enabled=patterns, disabled=()) for patterns in self.enabled)
 
     def within(self, caller: "ProfileRules") -> "ProfileRules":
-        """These rules for an agent that works for another, which can only be narrowed by them."""
+        """Combine these rules with those of a calling agent, which can't be widened."""
         levels: dict[str, Level] = {
             name: level for name, level in self.levels.items() if level != "always" or name in caller.levels
         }
@@ -105,14 +98,14 @@ class ProfileRules(NamedTuple):
 
     @property
     def plans(self) -> bool:
-        """Whether the agent writes a plan for the user to accept."""
+        """True if the agent writes a plan for the user to accept."""
         return bool(self.enabled) and self.offers_tool((PLAN_TOOL,))
 
 
 def profile_rules(overrides: SettingNode, safety: Safety) -> ProfileRules:
-    """Return the rules in a layer that was validated, its tools under their present names.
+    """Return the rules in a validated layer that uses the current names of tools.
 
-    An agent that is safe may compute, but only in a copy of the kernel, where nothing stays.
+    A safe agent may run code, but only in a forked copy of the kernel, whose changes are discarded.
     """
     settings = validate_settings(overrides)
     levels = dict(settings.levels())
@@ -156,13 +149,13 @@ BUILT_IN_AGENTS: Final = (
         overrides=make_node({"enabled_tools": _READING, "tools": _IN_SANDBOX}, _BUILT_IN),
     ),
 )
+# Names of agents in Mistral Vibe 3, and our nearest equivalents; a profile of that name takes precedence.
 OTHER_NAMES: Final[Mapping[str, str]] = {"ask": "default", "smart-approve": "default"}
-"""What Mistral Vibe 3 calls agents that are, or are nearest to, one of ours; a profile of such a name comes first."""
 _BUILT_IN_NAMES: Final = tuple(one.name for one in BUILT_IN_AGENTS)
 
 
 def _built_in_first(entry: tuple[str, AgentProfile]) -> tuple[int, str]:
-    """The place of an agent in lists: built-in ones in their order, then by name."""
+    """Sort key that puts built-in agents first, in their order, then the others by name."""
     name, _ = entry
     return (_BUILT_IN_NAMES.index(name) if name in _BUILT_IN_NAMES else len(_BUILT_IN_NAMES), name)
 
@@ -176,10 +169,11 @@ class ProfileFile(NamedTuple):
 
 
 def read_profile(file: ProfileFile) -> AgentProfile:
-    """The agent in a file.
+    """Read an agent profile.
 
     Raises:
-        ConfigError: it is no TOML, a value is wrong, or a project takes the name of a built-in agent; names the file.
+        ConfigError: Invalid TOML or an invalid value, or a project redefines a built-in agent; the message names the
+            file.
     """
     layer = parse_toml(file.text, file.path, "project" if file.of_project else "agent")
     written = SettingNode(
@@ -209,7 +203,7 @@ def read_profile(file: ProfileFile) -> AgentProfile:
 
 
 def list_profile_demands(file: ProfileFile) -> list[str]:
-    """What an agent of a folder would bring if the folder were trusted, a line each."""
+    """List what an agent of a folder would bring if the folder were trusted."""
     try:
         profile = read_profile(file)
     except ConfigError as error:
@@ -220,14 +214,15 @@ def list_profile_demands(file: ProfileFile) -> list[str]:
 
 
 class Profiles:
-    """The agents that can be used now."""
+    """The agents available now."""
 
     def __init__(self, found: Sequence[AgentProfile], settings: Settings, problems: Sequence[str] = ()) -> None:
-        """
+        """Select the available profiles.
+
         Args:
-            found: every profile; of several with one name the first counts.
-            settings: which of them to use.
-            problems: what was left out, in words.
+            found: All profiles in order of precedence: the first of a name wins.
+            settings: Settings that enable and disable agents.
+            problems: Messages about profiles left out so far.
         """
         by_name: dict[str, AgentProfile] = {}
         told = list(problems)
@@ -244,18 +239,18 @@ class Profiles:
         self.problems = tuple(told)
 
     def main_agents(self) -> Sequence[AgentProfile]:
-        """Those that can take a prompt."""
+        """Return the agents that can take a prompt."""
         return [one for one in self._usable.values() if not one.is_subagent]
 
     def subagents(self) -> Sequence[AgentProfile]:
-        """Those that can work for another."""
+        """Return the agents that can work for another."""
         return [one for one in self._usable.values() if one.is_subagent]
 
     def main_agent(self, name: str) -> AgentProfile:
-        """The agent of a name.
+        """Return the main agent with this name.
 
         Raises:
-            ConfigError: there is none that can take a prompt; names those that can.
+            ConfigError: There is none that can take a prompt; the message lists those that can.
         """
         found = self._usable.get(name if name in self._all else OTHER_NAMES.get(name, name))
         if found is not None and not found.is_subagent:
@@ -263,10 +258,10 @@ class Profiles:
         raise self._refusal(name, self.main_agents(), "a sub-agent: it works for another agent and takes no prompt")
 
     def subagent(self, name: str) -> AgentProfile:
-        """The sub-agent of a name.
+        """Return the sub-agent with this name.
 
         Raises:
-            ConfigError: there is none; names those there are.
+            ConfigError: There is none; the message lists the sub-agents.
         """
         found = self._usable.get(name)
         if found is not None and found.is_subagent:
@@ -287,22 +282,20 @@ class Profiles:
 
 
 class ProfilePaths(NamedTuple):
-    """Where the user's own agents are."""
+    """Locations of the user's own agents."""
 
-    named: Sequence[Path]
-    """Files that ``agent_paths`` lead to."""
-    own: Sequence[Path]
-    """Those in the user's folder."""
-    folders: Sequence[Path]
-    """Where they were looked for."""
+    named: Sequence[Path]  # files in `agent_paths`
+    own: Sequence[Path]  # files in the user's folder
+    folders: Sequence[Path]  # all places searched
 
 
 def own_profile_paths(agent_paths: SettingNode | None, environ: Mapping[str, str]) -> ProfilePaths:
-    """Files of agents that the user's ``agent_paths`` name, and those in the user's folder.
+    """Find the agent files in the user's `agent_paths` and in the user's folder.
 
     Args:
-        agent_paths: as the settings have it. What a project names comes with the project's other files.
-        environ: the process's environment.
+        agent_paths: The setting. Paths from a project are skipped, since these files are read with the project's
+            others.
+        environ: The process's environment.
     """
     home = vibe_home(environ)
     items = agent_paths.items if agent_paths is not None else []
@@ -313,5 +306,5 @@ def own_profile_paths(agent_paths: SettingNode | None, environ: Mapping[str, str
 
 
 def _files_at(path: Path, *, optional: bool = False) -> list[Path]:
-    """The files of a folder; else the path itself, of which reading says what is wrong."""
+    """Return the agent files in a folder, or the path itself if it is none, so that reading it reports the error."""
     return sorted(path.glob(f"*{AGENT_FILES}")) if optional or path.is_dir() else [path]

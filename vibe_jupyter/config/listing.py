@@ -1,4 +1,4 @@
-"""`%vibe config`: each value, and where it came from. Secrets are never among them."""
+"""`%vibe config`: list each setting with its origin, never showing secrets."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,13 @@ from vibe_jupyter.permissions.secret_shapes import is_secret_name
 _NAMES_A_VARIABLE: Final = frozenset({"api_key_env_var", "api_key_env", "api_key_header", "api_key_format"})
 _HOLDS_SECRETS: Final = frozenset({"headers", "env", "extra_headers"})
 _PASSWORD: Final = re.compile(r"(?<=://)[^/@\s]+@")
+# A secret in a command, such as `--token=…`.
 _ARGUMENT: Final = re.compile(r"(?i)(?<![\w$])(-{0,2}[\w-]*(?:key|token|secret|passw\w*)[\w-]*(?:=|\s+))\S+")
-"""A secret in a command: ``--token=…``."""
-_LONG: Final = 100
-"""Characters of one value shown."""
+_LONG: Final = 100  # characters shown of a value
 
 
 def list_settings(reading: SettingsReading, environ: Mapping[str, str]) -> str:
-    """Every key with its value and origin, one a line, and last what is wrong in them."""
+    """List all settings with values and origins, followed by warnings."""
     known = effective_environment(environ)
     rows = sorted([*_written_lines(reading, known), *_default_lines(reading)], key=lambda row: row[1] == "default")
     width = max((len(left) for left, _ in rows), default=0)
@@ -36,7 +35,7 @@ def list_settings(reading: SettingsReading, environ: Mapping[str, str]) -> str:
 
 
 def list_places(environ: Mapping[str, str], folder: str) -> str:
-    """Where settings are looked for."""
+    """List the files that settings are read from."""
     files = [
         (config_path(environ), "yours"),
         (env_path(environ), "your keys"),
@@ -57,7 +56,7 @@ def _written_lines(reading: SettingsReading, environ: Mapping[str, str]) -> Iter
 
 
 def _default_lines(reading: SettingsReading) -> Iterator[tuple[str, str]]:
-    """What nobody set."""
+    """Yield the settings that have their defaults."""
     for key, value in _model_values(reading.settings, reading.tree, ()):
         yield f"{key} = {_toml_value(value)}", "default"
     for name, model in TOOL_OPTIONS.items():

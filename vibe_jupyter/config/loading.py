@@ -1,6 +1,6 @@
-"""All layers of the settings read, merged and checked.
+"""Reading, merging and validation of all layers of settings.
 
-default < the user's file < the project's, as far as it is trusted < the agent's profile < ``VIBE_*`` < the magic's
+default < the user's file < the project's, as far as it is trusted < the agent's profile < `VIBE_*` < the magic's
 options. Scalars replace, tables merge, lists join, and providers, models and MCP servers unite by name.
 """
 
@@ -39,32 +39,25 @@ from vibe_jupyter.safe_imports import without_plugins, without_working_folder
 from vibe_jupyter.tools.contract import READING_TOOLS, SANDBOXED, WITHOUT_EFFECTS
 
 PREFIX: Final = "VIBE_"
-NESTED: Final = "__"
-"""Between a table and its key: ``VIBE_TOOLS__BASH__PERMISSION``."""
+NESTED: Final = "__"  # separates a table from its key, as in `VIBE_TOOLS__BASH__PERMISSION`
 _HOME: Final = "VIBE_HOME"
-NOT_SETTINGS: Final = frozenset({_HOME, "VIBE_GATEWAY_TOKEN"})
-"""Variables of ours that say something else."""
-_OTHERS: Final = 0o077
-"""What a file lets others do."""
+NOT_SETTINGS: Final = frozenset({_HOME, "VIBE_GATEWAY_TOKEN"})  # our variables that are not settings
+_OTHERS: Final = 0o077  # mode bits that give other users access
 
 
 class _EnvFile(NamedTuple):
-    """What a ``.env`` holds."""
-
     values: Mapping[str, str] = MappingProxyType({})
-    broken: Sequence[int] = ()
-    """Lines that say nothing."""
+    broken: Sequence[int] = ()  # numbers of lines that can't be parsed
 
 
-_env_files: Final = ReadCache[_EnvFile]()
-"""The one that was read last."""
+_env_files: Final = ReadCache[_EnvFile]()  # cache of the file read last
 
 
 def effective_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment, and from the user's ``.env`` what it does not have.
+    """Return the environment, completed by variables from the user's `.env`.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: The file can't be read.
     """
     kept = _env_file(environ).values
     return {**kept, **{name: value for name, value in environ.items() if value or name not in kept}}
@@ -83,30 +76,30 @@ def _read_env_file(path: Path) -> _EnvFile:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then try again.") from error
     with without_working_folder():
-        from dotenv.parser import parse_stream  # noqa: PLC0415 - for those who have such a file
+        from dotenv.parser import parse_stream  # noqa: PLC0415 - only needed if there is such a file
     lines = list(parse_stream(StringIO(text)))
     written = {line.key: line.value for line in lines if line.key and line.value is not None and line.key != _HOME}
     return _EnvFile(written, [_line_number(*line.original) for line in lines if line.error])
 
 
 def _line_number(text: str, first: int) -> int:
-    """Of a statement, before which blank lines may stand."""
+    """Return the line of a statement, skipping blank lines before it."""
     return first + text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Every variable that may set something; those of `effective_environment` come on top."""
+    """Return all variables that may be settings, without those that `effective_environment` adds."""
     return {name: value for name, value in environ.items() if name.startswith(PREFIX)}
 
 
 def _broken_lines(environ: Mapping[str, str]) -> list[str]:
-    """A warning for each line of the ``.env`` file that sets nothing; what it holds may be a key, and is not told."""
+    """Warn about each invalid line of the `.env` file, without its contents, which may be a key."""
     path = env_path(environ)
     return [f"{path}, line {number}: it is no NAME=VALUE, and sets nothing." for number in _env_file(environ).broken]
 
 
 def _open_keys(environ: Mapping[str, str]) -> list[str]:
-    """A warning where other users of the machine can read the ``.env`` file; on Windows the mode says nothing."""
+    """Warn if other users of the machine can read the `.env` file. Not on Windows, where the mode is meaningless."""
     path = env_path(environ)
     try:
         mode = path.stat().st_mode
@@ -119,10 +112,10 @@ def _open_keys(environ: Mapping[str, str]) -> list[str]:
 
 
 def environment_layer(environ: Mapping[str, str]) -> tuple[SettingNode, list[str]]:
-    """The settings in variables, and what to tell of those that set nothing.
+    """Return the settings in environment variables, and warnings about variables without effect.
 
     Raises:
-        ConfigError: a value that cannot be what its key wants; names the variable.
+        ConfigError: A value is invalid for its key; the message names the variable.
     """
     tree = SettingNode({}, SettingOrigin("environment"))
     warnings: list[str] = []
@@ -141,7 +134,7 @@ def environment_layer(environ: Mapping[str, str]) -> tuple[SettingNode, list[str
 
 
 def _annotation_at(model: type[BaseModel], path: list[str]) -> Any:
-    """The type wanted at a path; None where nothing can be set."""
+    """Return the type of the setting at a path, or None if there is none."""
     key, *rest = path
     field = model.model_fields.get(key)
     if field is None:
@@ -179,7 +172,7 @@ def _parse_value(text: str, annotation: Any, name: str) -> JsonValue:
 
 
 def _parse_text(text: str, annotation: Any) -> Any:
-    """JSON for lists and tables, else words between commas; scalars as they are, to be understood by their kind."""
+    """Parse lists and tables as JSON or comma-separated words. Scalars remain text, to be converted by their type."""
     if annotation in (str, int, float, bool):
         return text
     try:
@@ -204,13 +197,13 @@ def _unknown_variable(name: str, key: str) -> list[str]:
         return [f"The environment variable {name} has no effect. Did you mean {meant}?"]
     if key in Settings.model_fields:
         return [f"The environment variable {name} has no effect: {key} has no such key."]
-    # Programs of the same name have variables of their own: only what looks like a slip is reported.
+    # Other programs use the prefix as well, so only report variables that look like a typo.
     near = near_names(key, [*Settings.model_fields, *RENAMED])
     return [f"The environment variable {name} has no effect. Did you mean {PREFIX}{near[0].upper()}?"] if near else []
 
 
 def _with_two_underscores(name: str) -> str:
-    """The variable that is meant where one underscore stands for two; empty where none is."""
+    """Return the variable meant by one that has single instead of double underscores, or ""."""
     words = name.removeprefix(PREFIX).replace(NESTED, "_").lower().split("_")
     for cuts in (cuts for count in (1, 2) for cuts in combinations(range(1, len(words)), count)):
         path = ["_".join(words[start:end]) for start, end in pairwise((0, *cuts, len(words)))]
@@ -220,26 +213,22 @@ def _with_two_underscores(name: str) -> str:
 
 
 class SettingsReading(NamedTuple):
-    """The settings, and what is known of how they came about."""
+    """The settings with their origins and warnings."""
 
     settings: Settings
-    tree: SettingNode
-    """What was written, with the origin of each value; keys that nobody set are not in it."""
-    warnings: tuple[str, ...]
-    """Sentences for the user."""
-    rules: ProfileRules = ProfileRules()
-    """Of the active agent's profile."""
-    unsandboxed: frozenset[str] = frozenset()
-    """Tools that never run in the sandbox in this process."""
+    tree: SettingNode  # values with origins, without keys that no layer sets
+    warnings: tuple[str, ...]  # messages for the user
+    rules: ProfileRules = ProfileRules()  # rules of the active agent's profile
+    unsandboxed: frozenset[str] = frozenset()  # tools that never run in the sandbox in this process
+    # Unsupported keys of all layers, trusted or not, that would restrict the agent.
     unheeded: tuple[UnheededKey, ...] = ()
-    """Keys that would narrow and are not understood, of any layer, trusted or not."""
 
     def offers_tool(self, name: str, *others: str) -> bool:
-        """Whether a model is offered a tool, under any of the names it goes by."""
+        """Return whether a model is offered a tool under any of its names."""
         return self.leaves_tool(name, *others) and not self.forbids_tool(name, *others)
 
     def leaves_tool(self, name: str, *others: str) -> bool:
-        """Whether the lists of the settings and of the profile both leave a tool."""
+        """Return whether the lists of the settings and of the profile both leave a tool enabled."""
         if name == PLAN_TOOL and not self.rules.plans:
             return False
         names = _all_names(name, others)
@@ -248,9 +237,10 @@ class SettingsReading(NamedTuple):
         return self.settings.offers_tool(name, *others) and self.rules.offers_tool(names)
 
     def forbids_tool(self, name: str, *others: str) -> bool:
-        """Whether every call of a tool would be denied: it is at ``never``, or has effects and the agent is safe.
+        """Return whether all calls of a tool are denied: by `never`, or because it has effects and the agent is safe.
 
-        A general ``never`` leaves what an allowlist names. Of tools that are not ours nobody knows the effects.
+        Despite a general `never`, entries of an allowlist can be called. The effects of custom and MCP tools are
+        unknown, so a safe agent gets none of them.
         """
         names = _all_names(name, others)
         if "never" in self._levels(names):
@@ -265,7 +255,7 @@ class SettingsReading(NamedTuple):
         return {one[name] for one in (self.rules.levels, levels) for name in names if name in one}
 
     def _may_use_sandbox(self, names: Sequence[str]) -> bool:
-        """Code runs in copies only where the agent may read unasked what they would tell."""
+        """Return whether code may run in copies, which requires the permission to read what the code could print."""
         if RUN_CODE in names and not all(map(self.offers_tool, READING_TOOLS)):
             return False
         return self.settings.sandbox.is_used and self.unsandboxed.isdisjoint(names)
@@ -275,15 +265,14 @@ def _all_names(name: str, others: Sequence[str]) -> tuple[str, ...]:
     return (name, *others, *OTHER_NAMES.get(name, ()))
 
 
-NO_SETTINGS: Final = SettingNode({}, SettingOrigin("default"))
-"""What nobody wrote."""
+NO_SETTINGS: Final = SettingNode({}, SettingOrigin("default"))  # a layer without settings
 
 
 def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings without a project's.
+    """Load the settings without a project's.
 
     Raises:
-        ConfigError: no TOML, or a value of the wrong kind; names file, line and key.
+        ConfigError: Invalid TOML, or a value of the wrong type; the message names file, line and key.
     """
     return read_settings(environ).settings
 
@@ -297,18 +286,18 @@ def read_settings(
     safety: Safety = "neutral",
     flags: Mapping[str, JsonValue] | None = None,
 ) -> SettingsReading:
-    """Everything that was set.
+    """Read and merge all layers.
 
     Args:
-        environ: the process's environment.
-        project: the file of the folder the kernel works in; None where there is none.
-        servers: its ``.mcp.json``; None where there is none.
-        profile: what the agent's profile sets, from `vibe_jupyter.config.toml_file.read_toml`; None for nothing.
-        safety: of that profile.
-        flags: options of one prompt, under the names of the keys they set.
+        environ: The process's environment.
+        project: Settings file of the kernel's working folder, or None without one.
+        servers: Its `.mcp.json`, or None without one.
+        profile: Settings of the agent's profile, from `vibe_jupyter.config.toml_file.read_toml`, or None.
+        safety: Safety of that profile.
+        flags: Options of one prompt, keyed by the settings that they override.
 
     Raises:
-        ConfigError: no TOML, or a value of the wrong kind; names file, line and key, or the variable.
+        ConfigError: Invalid TOML, or a value of the wrong type; the message names file, line and key, or the variable.
     """
     warnings: list[str] = []
     unheeded: list[UnheededKey] = []
@@ -348,7 +337,7 @@ def read_settings(
 
 
 def _server_layers(servers: ProjectFile, warnings: list[str]) -> list[SettingNode]:
-    """The layer of a project's ``.mcp.json``; none before it is trusted."""
+    """Return the layer of a project's `.mcp.json`, or none unless it is trusted."""
     if not servers.trusted:
         warnings.append(f"{servers.path} is not trusted; its servers are not used. %vibe trust shows them and asks.")
         return []
@@ -358,8 +347,11 @@ def _server_layers(servers: ProjectFile, warnings: list[str]) -> list[SettingNod
 
 
 def _without_widening(layer: SettingNode, below: SettingNode) -> SettingNode:
-    """A profile's layer without the tools it enables, which narrow as `ProfileRules`, and with what the settings below
-    forbid still forbidden."""
+    """Remove what would widen the settings below from a profile's layer.
+
+    These are its enabled tools, which narrow as `ProfileRules` instead, and permissions of tools that are forbidden
+    below.
+    """
     table = {key: node for key, node in layer.table.items() if key != "enabled_tools"}
     tools, set_below = table.get("tools"), below.table.get("tools")
     if tools is not None and set_below is not None and tools.is_table:
@@ -383,13 +375,13 @@ def _accept_layer(layer: SettingNode, warnings: list[str]) -> SettingNode:
 
 
 def _renamed_tools(layer: SettingNode) -> SettingNode:
-    """Tools under the names they have here."""
+    """Rename tools to their current names."""
     tools = layer.table.get("tools")
     if tools is None or not tools.is_table:
         return layer
     present = {other: name for name, others in OTHER_NAMES.items() for other in others}
     table: dict[str, SettingNode] = {}
-    # Of several former names of one tool the strictest permission holds; the present name wins over them.
+    # Sorted, so that the strictest of several former names of a tool wins. The current name overrides them all.
     for name in sorted(present.keys() & tools.table.keys(), key=lambda name: _strictness(tools.table[name])):
         table[present[name]] = tools.table[name]
     table |= {name: node for name, node in tools.table.items() if name not in present}
@@ -412,29 +404,29 @@ def _default_layer() -> SettingNode:
 
 
 def entry_name(entry: SettingNode) -> str:
-    """What an entry of a named list is known by."""
+    """Return the name of an entry in a named list."""
     return _entry_text(entry, "name")
 
 
 def model_alias(entry: SettingNode) -> str:
-    """What a model is known by."""
+    """Return the alias of a model entry, or its name without one."""
     return _entry_text(entry, "alias") or _entry_text(entry, "name")
 
 
+# Top-level lists whose entries have names. An entry in a stronger layer replaces the whole weaker one rather than
+# merging with it: a key must never be sent to an address from another entry.
 NAMED_LISTS: Final[Mapping[str, Callable[[SettingNode], str]]] = {
     "providers": entry_name,
     "models": model_alias,
     "mcp_servers": entry_name,
 }
-"""Top-level lists whose entries are known by a name. An entry of a stronger layer takes the place of the whole weaker
-one: a key never meets an address its own entry does not name."""
 
 
 def merge_layers(layers: Sequence[SettingNode]) -> SettingNode:
-    """All layers, the later ones stronger.
+    """Merge layers, later ones overriding earlier ones.
 
     Raises:
-        ConfigError: a name stands twice in one list of one layer.
+        ConfigError: A name occurs twice in a list of one layer.
     """
     whole, *others = layers
     _check_names(whole)

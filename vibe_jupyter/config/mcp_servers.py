@@ -1,4 +1,4 @@
-"""``[[mcp_servers]]``: MCP servers as they are written."""
+"""`[[mcp_servers]]`: entries for MCP servers as written in the settings."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,43 +8,40 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from vibe_jupyter.config.tables import Entry, Patterns
 
-MOST_PATIENCE: Final = 86_400.0
-"""Seconds that a time-out may be at the most."""
+MOST_PATIENCE: Final = 86_400.0  # seconds; upper bound of timeouts
 
-STARTUP_TIMEOUT: Final = 10.0
-"""Seconds a server may take until its tools are listed; Mistral Vibe's default."""
-TOOL_TIMEOUT: Final = 60.0
-"""Seconds one call may take; Mistral Vibe's default."""
+STARTUP_TIMEOUT: Final = 10.0  # seconds a server may take to list its tools; Mistral Vibe's default
+TOOL_TIMEOUT: Final = 60.0  # seconds a call may take; Mistral Vibe's default
 
 
 class McpServer(Entry):
-    """What every server has."""
+    """Keys common to all servers."""
 
     unused: ClassVar = frozenset({"type"})
 
     name: str = ""
-    """Empty for one that is made of its host, or of its command."""
+    """Name of the server, or "" to derive it from its host or command."""
     prompt: str = ""
-    """A hint for the model on when to use it."""
+    """Hint for the model on when to use it."""
     disabled: bool = False
     disabled_tools: Patterns = ()
     startup_timeout_sec: float = Field(default=STARTUP_TIMEOUT, gt=0, le=MOST_PATIENCE)
     tool_timeout_sec: float = Field(default=TOOL_TIMEOUT, gt=0, le=MOST_PATIENCE)
     sampling: bool = False
-    """Whether it may ask for words of the model; each time the user is asked."""
+    """Whether it may request completions from the model. The user approves each request."""
     sampling_enabled: bool = False
-    """The same, as Mistral Vibe calls it; there it is on unless it is switched off."""
+    """Mistral Vibe's key for `sampling`; there it is on by default."""
 
 
 class McpStdio(McpServer):
-    """A program on this machine."""
+    """A server that is started on this machine."""
 
     transport: Literal["stdio"] = "stdio"
     command: str | tuple[str, ...]
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     cwd: str = ""
-    """Where it is started; empty for the folder of the kernel."""
+    """Folder that it is started in, or "" for the kernel's."""
 
     @field_validator("command")
     @classmethod
@@ -56,13 +53,16 @@ class McpStdio(McpServer):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The program and its arguments; a command of one text is split like a shell does, and runs in none."""
+        """The program and its arguments. A command string is split like in a shell, but isn't run by one."""
         words = shlex.split(self.command) if isinstance(self.command, str) else self.command
         return (*words, *self.args)
 
 
 class McpAuth(Entry):
-    """How an address is spoken to, as Mistral Vibe writes it. Signing in needs nothing of it: the server says how."""
+    """Authentication for a remote server, as Mistral Vibe writes it.
+
+    OAuth needs none of it, because the server announces what it requires.
+    """
 
     unused: ClassVar = frozenset({"client_id", "client_metadata_url", "redirect_port", "scopes"})
 
@@ -77,20 +77,20 @@ _AUTH_KEYS: Final = frozenset(McpAuth.model_fields) - {"type"}
 
 
 class McpHttp(McpServer):
-    """A remote server; both names of the transport mean the same."""
+    """A remote server. Both names of the transport are equivalent."""
 
     transport: Literal["http", "streamable-http"] = "http"
     url: str = Field(min_length=1)
     headers: dict[str, str] = {}
     api_key_env: str = ""
-    """Name of the environment variable that holds its key."""
+    """Name of the environment variable with its key."""
     api_key_header: str = "Authorization"
     api_key_format: str = "Bearer {token}"
     auth: McpAuth | None = None
 
     @model_validator(mode="after")
     def _take_keys_of_auth(self) -> Self:
-        """Where ``auth`` holds keys, they count as if they stood beside it, unless others stand there."""
+        """Copy keys of `auth` to the entry itself, unless it sets them."""
         if self.auth is None:
             return self
         found = self.auth.model_dump(include={*_AUTH_KEYS.intersection(self.auth.model_fields_set)})
@@ -105,7 +105,7 @@ class McpHttp(McpServer):
 
 
 class McpOther(McpServer):
-    """An unsupported transport. It is reported, and stops no other server."""
+    """A server with an unsupported transport, which is reported without affecting other servers."""
 
     unused: ClassVar = McpServer.unused.union(McpStdio.model_fields, McpHttp.model_fields)
 
@@ -113,7 +113,7 @@ class McpOther(McpServer):
 
 
 def server_kind(entry: object) -> str:
-    """Which of `MODELS` a table is; one without a transport is what its keys say."""
+    """Return the key in `MODELS` for an entry. Without a transport, the kind follows from the entry's keys."""
     if isinstance(entry, McpServer):
         return next(kind for kind, model in MODELS.items() if isinstance(entry, model))
     if not isinstance(entry, Mapping):
@@ -123,8 +123,8 @@ def server_kind(entry: object) -> str:
     return {"stdio": "stdio", "http": "http", "streamable-http": "http"}.get(str(said), "other")
 
 
+# Models of entries: a program, a URL, or an unsupported transport.
 MODELS: Final[Mapping[str, type[McpServer]]] = {"stdio": McpStdio, "http": McpHttp, "other": McpOther}
-"""What an entry may be: a program, an address, or something that is not spoken here."""
 
 AnyMcpServer = Annotated[
     Annotated[McpStdio, Tag("stdio")] | Annotated[McpHttp, Tag("http")] | Annotated[McpOther, Tag("other")],

@@ -1,9 +1,10 @@
-"""Which model answers, and the key that its provider wants.
+"""Selection of a model, and look-up of its provider's API key.
 
-A key never stands in TOML, and never on a command line.
+Keys are never read from TOML or a command line.
 """
 
 import importlib.util
+import math
 import os
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -19,27 +20,24 @@ from vibe_jupyter.llm.catalogue import complete_model
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.safe_imports import without_working_folder
 
-SERVICE: Final = "vibe-jupyter"
-"""Under which the keyring has our keys; the name in it is that of the variable."""
+SERVICE: Final = "vibe-jupyter"  # service name in the keyring; the user name is the environment variable
 _PRIVATE: Final = 0o600
-_SAFE: Final = 1
-"""Least priority, in the package's own scale, of a keyring that it recommends."""
+_SAFE: Final = 1  # minimum priority at which the keyring package recommends a backend
 
+# A model given in one word, such as `qwen3:8b@http://127.0.0.1:11434/v1`.
 NAME_AT_URL: Final = lazy_pattern(r"(?P<name>\S+)@(?P<base>https?://\S+)")
-"""A model given in one word, such as ``qwen3:8b@http://127.0.0.1:11434/v1``."""
 
 
-IN_KEYRING: Final = "in the system's keyring"
-"""The end of `Server.key_from` of a key that is there."""
+IN_KEYRING: Final = "in the system's keyring"  # suffix of `Server.key_from` for a key in the keyring
 
 
 def find_api_key(variable: str, environ: Mapping[str, str]) -> str:
-    """The key that a variable names; empty where there is none."""
+    """Return the key in an environment variable, `.env` or the keyring, or "" if there is none."""
     return effective_environment(environ).get(variable, "").strip() or _find_in_keyring(variable)
 
 
 def key_location(variable: str, environ: Mapping[str, str]) -> str:
-    """Where `find_api_key` found it, in words for the user."""
+    """Describe for the user where `find_api_key` found the key."""
     if environ.get(variable, "").strip():
         return f"the environment variable {variable}"
     if effective_environment(environ).get(variable, "").strip():
@@ -48,21 +46,21 @@ def key_location(variable: str, environ: Mapping[str, str]) -> str:
 
 
 def has_keyring() -> bool:
-    """Whether the package is installed and the system has a keyring behind it; a plain file is none."""
+    """Return whether a secure keyring is available. Backends that store keys in plain files don't count."""
     with without_working_folder():
         if importlib.util.find_spec("keyring") is None:
             return False
         import keyring  # noqa: PLC0415 - optional, and slow to load
 
-        behind = keyring.get_keyring()  # which imports what may be behind it
+        behind = keyring.get_keyring()  # imports the backends
     return any(one.priority >= _SAFE for one in getattr(behind, "backends", [behind]))
 
 
 def save_in_keyring(variable: str, key: str) -> None:
-    """Put a key into the system's keyring.
+    """Store a key in the system's keyring.
 
     Raises:
-        ConfigError: it does not take it.
+        ConfigError: The keyring rejects it.
     """
     with without_working_folder():
         import keyring  # noqa: PLC0415
@@ -75,13 +73,13 @@ def save_in_keyring(variable: str, key: str) -> None:
 
 
 def save_in_env_file(variable: str, key: str, environ: Mapping[str, str]) -> None:
-    """Put a key into the user's ``.env``, which only they may read; its other lines stay.
+    """Store a key in the user's `.env`, readable only by the user. Preserves its other lines.
 
     Raises:
-        ConfigError: the file cannot be written.
+        ConfigError: The file can't be written.
     """
     with without_working_folder():
-        from dotenv import set_key  # noqa: PLC0415 - for those who store a key alone
+        from dotenv import set_key  # noqa: PLC0415 - only needed to store a key
 
     path = env_path(environ)
     try:
@@ -94,7 +92,7 @@ def save_in_env_file(variable: str, key: str, environ: Mapping[str, str]) -> Non
 
 
 def _find_in_keyring(variable: str) -> str:
-    """A keyring that is locked or broken is one without the key: the error about the missing key says what to do."""
+    """Return the key in the keyring, or "". Errors of the keyring are ignored: the missing key is reported anyway."""
     if not has_keyring():
         return ""
     with without_working_folder():
@@ -108,19 +106,23 @@ def _find_in_keyring(variable: str) -> str:
 
 
 def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, keyed: bool = True) -> Model:
-    """The model of an alias or name, any model of a provider as ``NAME@PROVIDER``, or one given as ``NAME@URL``; with
-    its key unless it is only to be described.
+    """Return the model with an alias or name, or one given as `NAME@PROVIDER` or `NAME@URL`.
+
+    Without `keyed`, the key is left out, for a model that is only described.
 
     Raises:
-        MissingModel: no such model or provider, or its key is not set.
-        ConfigError: the settings do not allow the model.
+        MissingModel: No such model or provider, or its key isn't set.
+        ConfigError: The settings don't allow the model.
     """
     if match := NAME_AT_URL.fullmatch(name):
         check_allowed(settings, match["name"], name)
-        return Model(server=Server(name="", api_base=match["base"]), name=match["name"], alias=match["name"])
+        server = Server(name="", api_base=match["base"])
+        return Model(server=_with_waits(server, settings), name=match["name"], alias=match["name"])
     by_alias = [entry for entry in settings.models if entry.known_as == name]
     by_name = [entry for entry in settings.models if entry.name == name]
     entry = next(iter([*by_alias, *by_name, *_of_provider(settings, name)]), None)
+    if entry is None and "://" in name:
+        raise MissingModel(f"{name!r} is no NAME@URL. Write it like qwen3@http://127.0.0.1:8080/v1.")
     if entry is None:
         known = ", ".join(settings.model_names())
         raise MissingModel(
@@ -135,7 +137,7 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
             f"{config_path(environ)}. Add one with name and api_base."
         )
     model = Model(
-        server=_provider_server(provider, environ, keyed=keyed),
+        server=_with_waits(_provider_server(provider, environ, keyed=keyed), settings),
         name=entry.name,
         alias=entry.known_as,
         temperature=entry.temperature,
@@ -150,16 +152,24 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
     return complete_model(model, sees_images=entry.supports_images)
 
 
+def _with_waits(server: Server, settings: Settings) -> Server:
+    """Return the server with the time limits of the settings, where 0 means none."""
+    begin, idle = (
+        math.inf if seconds == 0 else seconds for seconds in (settings.api_timeout, settings.api_stream_idle_timeout)
+    )
+    return server._replace(begin_wait=begin, idle_wait=idle)
+
+
 def check_allowed(settings: Settings, model: str, chosen: str) -> None:
-    """Check a model against ``allowed_models``.
+    """Check a model against `allowed_models`.
 
     Args:
-        settings: have the lists.
-        model: what its server calls it, which is what the lists name.
-        chosen: what it was chosen by.
+        settings: Settings with the lists.
+        model: The server's name for the model, which the lists contain.
+        chosen: The name that the user chose it by.
 
     Raises:
-        ConfigError: a list does not name it.
+        ConfigError: A list doesn't contain it.
     """
     if settings.may_use_model(model):
         return
@@ -178,7 +188,7 @@ def _of_provider(settings: Settings, name: str) -> Iterator[ModelEntry]:
 
 
 def key_variables(settings: Settings) -> tuple[str, ...]:
-    """The variables that the settings say hold keys."""
+    """Return the environment variables that hold keys according to the settings."""
     servers = (provider.api_key_env_var for provider in settings.providers)
     others = (server.api_key_env for server in settings.mcp_servers if isinstance(server, McpHttp))
     return tuple(dict.fromkeys(name for name in (*servers, *others) if name))
@@ -195,6 +205,7 @@ def _provider_server(provider: ProviderEntry, environ: Mapping[str, str], *, key
         headers=provider.extra_headers,
         reasoning_field=provider.reasoning_field or provider.reasoning_field_name,
         keep_alive=provider.keep_alive,
+        system_anywhere=provider.system_anywhere,
     )
 
 

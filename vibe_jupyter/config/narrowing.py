@@ -1,7 +1,8 @@
-"""Keys that would narrow what the agent may do, and that nothing here understands.
+"""Detection of unsupported keys that are meant to restrict the agent.
 
-A guard that is dropped in silence is worse than none: an attended prompt names such a key, and an unattended run stops.
-Which keys narrow is data, for the files of Mistral Vibe and of Claude Code; an unknown key is judged by its words.
+Ignoring a guard silently is worse than having none: an attended prompt reports such a key, and a non-interactive run
+refuses to start. The restricting keys of Mistral Vibe and of Claude Code are listed here; unknown keys are judged by
+the words in their names.
 """
 
 import re
@@ -15,9 +16,9 @@ from vibe_jupyter.config.tables import Entry
 from vibe_jupyter.config.toml_file import SettingNode
 from vibe_jupyter.config.validation import tables_in
 
-DEFAULT_SUBAGENTS: Final = 32
-"""Sub-agents at once where Mistral Vibe's settings say nothing."""
+DEFAULT_SUBAGENTS: Final = 32  # Mistral Vibe's default for concurrent sub-agents
 
+# Words in the names of unknown keys that restrict.
 _WORDS: Final = frozenset(
     {"allowed", "allowlist", "allowlisted", "block", "blocked", "blocking", "blocklist", "blacklist", "confine"}
     | {"confined", "confirm", "confirmation", "denied", "denies", "deny", "denylist", "disable", "disabled", "disables"}
@@ -27,30 +28,30 @@ _WORDS: Final = frozenset(
     | {"refuse", "reject", "require", "required", "requires", "restrict", "restricted", "restriction", "restrictions"}
     | {"sandbox", "sandboxed", "sensitive", "whitelist", "without"}
 )
-"""Words of which an unknown key that narrows has one."""
+# First words of keys that grant something if true, and so restrict if false.
 _GIVING: Final = frozenset({"allow", "allows", "can", "enable", "enabled", "enables", "may", "permit", "use"})
-"""Words of a key that gives something where it is true, and so takes it where it is false."""
+# Values with which a restricting key has no effect.
 _NOTHING: Final[tuple[JsonValue, ...]] = (False, None, "", 0, [], {}, "off", "none", "never", "false", "no")
-"""Values with which a key that narrows narrows nothing."""
 _PARTS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
+# Top-level keys that restrict with this value; a project or an agent's profile can't revert it.
 NARROWING: Final[Mapping[str, JsonValue]] = {
     "outside_workdir": "deny",
     "enable_auto_approve": False,
     "enable_subagents": False,
     "enable_mcp": False,
 }
-"""Keys of the file's top that narrow with this value. A project or an agent's profile can't take it back."""
 
 _Narrows = Callable[[JsonValue], bool]
+# Keys of Mistral Vibe that restrict with some values and have no equivalent here. All its other keys are supported or
+# don't restrict.
 _KNOWN: Final[Mapping[str, _Narrows]] = {
     "enable_background_processes": lambda value: value is False,
     "max_concurrent_subagents": lambda value: _is_below(value, DEFAULT_SUBAGENTS),
     "max_subagents": lambda value: _is_below(value, DEFAULT_SUBAGENTS),
 }
-"""Keys of Mistral Vibe that narrow with some values and have no equal here. Its other keys narrow nothing, or are
-understood."""
 
+# Keys of Claude Code's settings that don't restrict, whatever their words.
 _CLAUDE_HARMLESS: Final = frozenset(
     {"hooks", "disableAllHooks", "maxThinkingTokens", "MAX_THINKING_TOKENS", "cleanupPeriodDays", "env", "model"}
     | {"includeCoAuthoredBy", "statusLine", "outputStyle", "spinnerTipsEnabled", "enabledPlugins", "autoUpdates"}
@@ -58,7 +59,6 @@ _CLAUDE_HARMLESS: Final = frozenset(
     | {"apiKeyHelper", "awsAuthRefresh", "awsCredentialExport", "forceLoginMethod", "forceLoginOrgUUID", "attribution"}
     | {"permissions.allow", "permissions.additionalDirectories", "respectGitignore", "language", "$schema"}
 )
-"""Keys of Claude Code's settings that restrict nothing, whatever their words."""
 _CLAUDE_KNOWN: Final[Mapping[str, _Narrows]] = {
     "permissions.deny": lambda value: bool(value),
     "permissions.ask": lambda value: bool(value),
@@ -74,32 +74,34 @@ _CLAUDE_KNOWN: Final[Mapping[str, _Narrows]] = {
 
 
 class UnheededKey(NamedTuple):
-    """A key that would narrow, and has no effect."""
+    """An unsupported key that would restrict the agent."""
 
     key: str
-    origin: str
-    """The file, and the line where it is known; or the variable."""
+    origin: str  # the file and, if known, the line; or the variable
 
     @property
     def text(self) -> str:
-        """The key in a sentence."""
+        """Message about the key."""
         return (
             f"{self.origin}: {self.key} would restrict the agent, but vibe-jupyter does not know it: it has no effect."
         )
 
 
 def unheeded_keys(layer: SettingNode) -> list[UnheededKey]:
-    """Return the keys of a layer of Mistral Vibe's settings that would narrow and are not understood."""
+    """Return the unsupported keys of a layer of Mistral Vibe's settings that would restrict the agent."""
     return list(_in_table(layer, Settings, ""))
 
 
 def unheeded_claude_keys(settings: Mapping[str, Any], origin: str) -> list[UnheededKey]:
-    """Return the same of Claude Code's ``settings.json``."""
+    """Return the unsupported keys of Claude Code's `settings.json` that would restrict the agent."""
     return [UnheededKey(key, origin) for key in _in_claude(settings, "")]
 
 
 def unheeded_variables(environ: Mapping[str, str]) -> list[UnheededKey]:
-    """Return the same of ``VIBE_*`` variables. Other programs' begin so too, so that unknown ones are not judged."""
+    """Return the unsupported `VIBE_*` variables that would restrict the agent.
+
+    Unknown variables aren't judged, because other programs use the same prefix.
+    """
     found: list[UnheededKey] = []
     for key, narrows in _KNOWN.items():
         name = f"VIBE_{key.upper()}"
@@ -115,7 +117,7 @@ def _variable_value(text: str) -> JsonValue:
 
 
 def keep_narrowing(layer: SettingNode, below: SettingNode) -> SettingNode:
-    """Return a project's or a profile's layer without what would take back a restriction of the layers below it."""
+    """Remove from a project's or profile's layer what would lift a restriction of the layers below it."""
     narrowed = {key for key, value in NARROWING.items() if _value_at(below, key) == value}
     table = {key: node for key, node in layer.table.items() if key not in narrowed}
     tools = table.get("tools")
@@ -143,8 +145,10 @@ def _value_at(tree: SettingNode, *path: str) -> JsonValue:
 
 
 def group_models(layer: SettingNode) -> SettingNode:
-    """Return a layer whose list of allowed models is one entry of a list: each layer's list has to allow a model, where
-    other lists of two layers are joined."""
+    """Wrap a layer's list of allowed models into a list of lists.
+
+    Lists of two layers are joined when merged, but a model must be in the allowed models of each layer.
+    """
     models = layer.table.get("allowed_models")
     if models is None or not models.is_list or any(one.is_list for one in models.items):
         return layer
@@ -169,7 +173,7 @@ def _in_table(node: SettingNode, model: type[BaseModel], below: str) -> Iterator
 
 
 def _in_tools(tools: SettingNode) -> Iterator[UnheededKey]:
-    """A custom tool's options are its own; those of ours have to be known."""
+    """Check the options of our tools only, because those of custom tools are unknown."""
     for name, tool in tools.table.items():
         options = TOOL_OPTIONS.get(name)
         if options is not None:
@@ -202,7 +206,7 @@ def _in_claude(settings: Mapping[str, Any], below: str) -> Iterator[str]:
 
 
 def narrows_by_its_words(key: str, value: JsonValue) -> bool:
-    """Return whether an unknown key would narrow, as far as its name and its value tell."""
+    """Return whether an unknown key would restrict the agent, judged by its name and value."""
     words = [word.casefold() for word in _PARTS.findall(key)]
     if not _WORDS.isdisjoint(words) or "read_only" in "_".join(words):
         return value not in _NOTHING

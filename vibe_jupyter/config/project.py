@@ -1,7 +1,7 @@
-"""What a project brings of its own: its settings, which may only tighten until it is trusted, and ``.mcp.json``.
+"""Project settings and `.mcp.json`. Until the folder is trusted they may only tighten permissions.
 
-Only this file of a project is read. Each program keeps a user's own servers in a place of its own; here that is
-``~/.vibe/config.toml``.
+Of a project's MCP files only `.mcp.json` is read. Each program stores a user's own servers elsewhere; here that is
+`~/.vibe/config.toml`.
 """
 
 import json
@@ -20,26 +20,25 @@ from vibe_jupyter.errors import ConfigError
 
 _TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills", "allowed_models")
 _TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "sandbox": 2, "never": 3}
+# Tables and keys that a project can't set: they control which data leaves this machine, what runs without approval,
+# which code describes variables, and which guards a non-interactive run may ignore.
 USERS_TABLES: Final = ("gateway", "ignored_guards", "privacy", "sandbox", "session_logging", "variables")
-"""Tables and keys that no project sets: they say what may leave this machine, what runs unasked, which code runs to
-describe a variable, and which guards an unattended run goes on without."""
-_SHOWN: Final = 200
-"""Characters shown of one value."""
+_SHOWN: Final = 200  # characters shown of a value
 
 FILE_NAME: Final = ".mcp.json"
+# Keys with the same meaning here; any other key is dropped, since it must not grant anything.
 _KEPT: Final = (
     *("command", "args", "env", "cwd", "url", "headers", "disabled"),
     *("startup_timeout_sec", "tool_timeout_sec"),
 )
-"""What means the same here. Whatever else such files hold, nothing of it may allow anything."""
+# Placeholders of other programs for the folder of the file.
 _PLACES: Final = ("${workspaceFolder}", "${workspaceRoot}", "${CLAUDE_PROJECT_DIR}")
-"""What some programs call the folder that the file is in."""
 _TRANSPORTS: Final[Mapping[str, str]] = {"streamableHttp": "streamable-http", "streamable_http": "streamable-http"}
 _ENTRY: Final[TypeAdapter[AnyMcpServer]] = TypeAdapter(AnyMcpServer, config=ConfigDict(defer_build=True))
 
 
 class ProjectFile(NamedTuple):
-    """The settings a folder brings, as they were when its trust was looked up."""
+    """Settings of a project as of the trust check."""
 
     path: Path
     text: str
@@ -47,10 +46,10 @@ class ProjectFile(NamedTuple):
 
 
 def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, list[str]]:
-    """What of a project's settings counts over those `below`, and what to tell.
+    """Return the effective part of a project's settings over those `below`, and messages for the user.
 
     Raises:
-        ConfigError: a trusted file is wrong; one that is not trusted cannot stop anything.
+        ConfigError: A trusted file is invalid. An untrusted one is left out, so that it can't prevent anything.
     """
     if file.trusted:
         layer, told = move_renamed_keys(parse_toml(file.text, file.path, "project"))
@@ -70,7 +69,7 @@ def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, l
 
 
 def written_layer(file: ProjectFile) -> SettingNode:
-    """Everything that a project's settings say, whether it counts or not; nothing where the file is wrong."""
+    """Return all of a project's settings, effective or not, or none if the file is invalid."""
     try:
         return move_renamed_keys(parse_toml(file.text, file.path, "project"))[0]
     except ConfigError:
@@ -83,7 +82,7 @@ def _unused_tables(file: ProjectFile, layer: SettingNode) -> list[str]:
 
 
 def list_demands(file: ProjectFile) -> list[str]:
-    """What the settings would bring if the folder were trusted, a line each; nothing where they only tighten."""
+    """List the settings that would take effect if the folder were trusted. Empty if all of them tighten permissions."""
     try:
         layer, _ = move_renamed_keys(parse_toml(file.text, file.path, "project"))
     except ConfigError as error:
@@ -97,14 +96,14 @@ def list_demands(file: ProjectFile) -> list[str]:
 
 
 def list_demanded_servers(file: ProjectFile) -> list[str]:
-    """What its ``.mcp.json`` would have us start or speak to, a line each."""
+    """List the servers that a project's `.mcp.json` would start or connect to."""
     layer, problems = json_layer(file.text, file.path)
     lines = [f"{file.path.name}: {setting_line(key_text(path, layer), node)}" for path, node in layer.leaves() if path]
     return [*lines, *problems]
 
 
 def named_paths(file: ProjectFile, *keys: Literal["agent_paths", "skill_paths", "tool_paths"]) -> list[str]:
-    """Where else its agents, skills or tools would be; nothing in a file that cannot be read."""
+    """Return further paths of agents, skills or tools in a project's settings; none if the file is invalid."""
     try:
         layer = parse_toml(file.text, file.path, "project")
     except ConfigError:
@@ -135,14 +134,14 @@ def _tightening_settings(layer: SettingNode, below: SettingNode) -> Iterator[tup
 
 def _tighter_tool(tool: SettingNode, below: SettingNode) -> SettingNode:
     lists = ((key, tool.table.get(key)) for key in ("denylist", "sensitive_patterns"))
-    kept = {key: node for key, node in lists if node is not None and node.value != []}  # an empty one adds nothing
+    kept = {key: node for key, node in lists if node is not None and node.value != []}  # an empty list adds nothing
     outside = tool.table.get("outside_workdir")
     if outside is not None and outside.value == "deny":
         kept["outside_workdir"] = outside
     level = tool.table.get("permission")
     if level is not None and isinstance(level.value, str):
         present = below.table.get("permission")
-        # What is wrong in the user's own file is said where all layers are checked.
+        # An invalid level in the user's own file is reported when all layers are validated.
         least = _TIGHTNESS.get(present.value, 1) if present is not None and isinstance(present.value, str) else 1
         if _TIGHTNESS.get(level.value, 0) >= max(1, least):
             kept["permission"] = level
@@ -171,14 +170,17 @@ def _is_empty(node: SettingNode) -> bool:
 
 
 def setting_line(key: str, node: SettingNode) -> str:
-    """One setting as a user would write it."""
+    """Format a setting as a user would write it."""
     value = repr(node.plain())
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}… ({len(value):,} characters)"
     return f"{key if key.isprintable() else repr(key)} = {shown}"
 
 
 def json_layer(text: str, path: Path) -> tuple[SettingNode, list[str]]:
-    """The servers of such a file, and what was left out of it, in words: it belongs to others, so it stops nothing."""
+    """Return the servers in a `.mcp.json`, and messages about entries left out.
+
+    Invalid contents raise no error, because the file may be meant for other programs.
+    """
     origin = SettingOrigin("project", path)
     problems: list[str] = []
     try:
@@ -211,7 +213,7 @@ def _json_entries(servers: dict[str, JsonValue], path: Path, problems: list[str]
 
 
 def _resolve_folder(value: JsonValue, folder: str) -> JsonValue:
-    """The same with the folder in place."""
+    """Replace placeholders for the folder in all strings."""
     if isinstance(value, dict):
         return {key: _resolve_folder(item, folder) for key, item in value.items()}
     if isinstance(value, list):
@@ -225,7 +227,7 @@ def _resolve_folder(value: JsonValue, folder: str) -> JsonValue:
 def _checked_entry(name: str, written: dict[str, JsonValue]) -> dict[str, JsonValue]:
     entry: dict[str, JsonValue] = {"name": name} | {key: written[key] for key in _KEPT if key in written}
     if isinstance(command := entry.get("command"), str):
-        entry["command"] = [command]  # the name of a program, which may hold blanks; never split
+        entry["command"] = [command]  # a program's name, which may contain blanks, so it must not be split
     kind = written.get("type", written.get("transport"))
     if kind is not None:
         entry["transport"] = _TRANSPORTS.get(str(kind), str(kind))

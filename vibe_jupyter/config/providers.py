@@ -1,4 +1,4 @@
-"""``[[providers]]`` and ``[[models]]``: the servers that answer, their models and what they cost."""
+"""`[[providers]]` and `[[models]]`: model servers, their models and prices."""
 
 from typing import ClassVar, Final, Literal
 
@@ -11,7 +11,7 @@ DEFAULT_ACTIVE_MODEL: Final = "devstral-2"
 
 
 class ProviderEntry(Entry):
-    """One server, and where its key is."""
+    """A model server and the location of its key."""
 
     unused: ClassVar = frozenset(
         {"api_style", "browser_auth_allow_origin_rewrite", "browser_auth_api_base_url", "browser_auth_base_url"}
@@ -21,17 +21,19 @@ class ProviderEntry(Entry):
     name: str = Field(min_length=1)
     api_base: str = Field(min_length=1)
     api_key_env_var: str = ""
-    """Name of the environment variable that holds the key; empty where the server wants none."""
+    """Name of the environment variable with the key, or "" if the server needs none."""
     backend: Literal["mistral", "generic", "ollama", "mistralrs"] = "generic"
-    """What the server speaks; ``generic`` is Chat Completions, as OpenAI, llama.cpp, vLLM and most others do."""
+    """API of the server. `generic` is Chat Completions, as spoken by OpenAI, llama.cpp, vLLM and most others."""
     extra_headers: dict[str, str] = {}
-    """Sent with each request."""
+    """Headers of each request."""
     reasoning_field: str = ""
-    """Where Chat Completions carry what the model thinks; empty: the usual names are read, and none is sent."""
+    """Field of Chat Completions for reasoning; "" to send it back in the field it was received in."""
     reasoning_field_name: str = ""
-    """The same, as Mistral Vibe calls it."""
+    """Mistral Vibe's key for `reasoning_field`."""
     keep_alive: str = ""
-    """How long Ollama keeps the model loaded, such as ``30m``; empty: as long as Ollama likes."""
+    """How long Ollama keeps the model loaded, such as `30m`; "" for Ollama's default."""
+    system_anywhere: bool = False
+    """Whether the gateway may send system messages in the middle of a conversation."""
 
 
 DEFAULT_PROVIDERS: Final = (
@@ -43,7 +45,7 @@ DEFAULT_PROVIDERS: Final = (
 
 
 class ModelEntry(Entry):
-    """One model of one provider."""
+    """A model of a provider."""
 
     unused: ClassVar = frozenset({"display_name", "thinking_levels"})
 
@@ -54,24 +56,24 @@ class ModelEntry(Entry):
     max_tokens: int | None = Field(default=None, ge=1)
     """Completion limit; None sends none."""
     input_price: float | None = Field(default=None, ge=0)
-    """US dollars per million tokens; None where not known."""
+    """US dollars per million tokens; None if unknown."""
     output_price: float | None = Field(default=None, ge=0)
     cached_input_price: float | None = Field(default=None, ge=0)
-    """For input that the server read from its cache; None: as dear as other input."""
+    """Price of input that the server read from its cache; None if it is the same as for other input."""
     context_window: int | None = Field(default=None, ge=1)
-    """Tokens; None where not known."""
+    """Tokens; None if unknown."""
     max_context_length: int | None = Field(default=None, ge=1)
-    """The same, as Mistral Vibe calls it."""
+    """Mistral Vibe's key for `context_window`."""
     auto_compact_threshold: int | None = Field(default=None, ge=0)
-    """As the setting of that name, for this model alone; None for the setting."""
+    """The setting of the same name, for this model only; None for the general setting."""
     supports_images: bool | None = None
-    """Whether images are sent; None: as `vibe_jupyter.llm.connections` knows the model, else none."""
+    """Whether images are sent; None if `vibe_jupyter.llm.connections` decides, which sends none to unknown models."""
     thinking: Thinking | None = None
-    """How much it thinks before it answers; None: as the server likes."""
+    """Reasoning effort; None for the server's default."""
 
     @property
     def known_as(self) -> str:
-        """What a user calls it."""
+        """The user's name for the model."""
         return self.alias or self.name
 
 

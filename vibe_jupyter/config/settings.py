@@ -1,4 +1,4 @@
-"""Everything that can be set, in one value. What each key means stands beside it."""
+"""All settings in one value, each key documented below it."""
 
 import importlib
 import sys
@@ -19,20 +19,19 @@ from vibe_jupyter.ui.front_end import Form, RunRetention
 
 M = TypeVar("M", bound=BaseModel)
 
+# Name of a file in a `prompts` folder, without a path.
 PromptName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")]
-"""Of a file in a ``prompts`` folder; no path."""
-DEFAULT_ROUNDS: Final = 16
-"""Requests to the model for one answer of the gateway."""
+DEFAULT_ROUNDS: Final = 16  # model requests for one answer of the gateway
+# Former names of keys, still accepted, and their current names.
 RENAMED: Final = {"auto_approve": "bypass_tool_permissions"}
-"""Older name of a key to the present one; both are taken."""
 
 
+# Types of keys whose form in a single layer differs from the merged form.
 WRITTEN_AS: Final[Mapping[str, Any]] = {"allowed_models": Patterns}
-"""Keys that one layer writes in another form than all layers together have."""
 
 
 class _OptionModels(Mapping[str, type[BaseModel]]):
-    """Imports a tool when its options are asked for."""
+    """Mapping of options models that imports a tool when its options are requested."""
 
     _classes: Final = {
         "bash": "BashOptions",
@@ -55,16 +54,17 @@ class _OptionModels(Mapping[str, type[BaseModel]]):
         return len(self._classes)
 
 
+# Models of the tools' options, which are defined beside the tools; tools not listed have none.
 TOOL_OPTIONS: Final = _OptionModels()
-"""Tool to the model of its options, which stands beside the tool. Tools that are missing here have none of ours."""
 
+# Names of our tools in later versions of Mistral Vibe, and our former names; settings may use these as well.
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "read_file": ("read",),
     "search_replace": ("edit",),
     **FORMER_NAMES,
 }
-"""What later versions of Mistral Vibe call our tools, and what we called them: settings may use these names too."""
 
+# Options of Mistral Vibe's tools; where ours don't have them, they are ignored without a warning.
 UNUSED_OPTIONS: Final = frozenset(
     {"codeignore_file", "denylist_standalone", "exclude_patterns", "max_content_bytes", "max_output_bytes", "max_todos"}
     | {"max_inline_bytes"}
@@ -72,13 +72,12 @@ UNUSED_OPTIONS: Final = frozenset(
     | {"chunk_size", "create_backup", "create_parent_dirs", "default_max_matches", "default_timeout"}
     | {"fuzzy_threshold", "max_content_size", "max_write_bytes"}
 )
-"""Options of Mistral Vibe's tools. Where ours have no such option, it means nothing and is no reason for a word."""
+# Tools of Mistral Vibe that files may name, whether or not they exist here.
 OTHER_TOOLS: Final = frozenset({"skill", "task", "web_fetch", "web_search"})
-"""Tools of Mistral Vibe's that files may speak of, whether there is one here or not."""
 
 
+# Whether the model may be sent what the agent reads, or names, types and counts only.
 PrivacyMode = Literal["open", "schema"]
-"""What the model may be sent: what the agent reads, or names, types and counts alone."""
 
 
 def _check_protected(pattern: str) -> str:
@@ -91,66 +90,65 @@ ProtectedPattern = Annotated[str, AfterValidator(_check_protected)]
 
 
 class Privacy(Entry):
-    """What may be sent, and exceptions of the user. A project's settings say nothing of it, trusted or not."""
+    """Limits on what may be sent, and the user's exceptions. Can't be set by a project, trusted or not."""
 
     mode: PrivacyMode = "open"
 
     allow: Patterns = ()
-    """Names of variables, keys and columns, and kinds such as ``JWT``."""
+    """Names of variables, keys and columns, and kinds such as `JWT`."""
 
     protected_files: Annotated[tuple[ProtectedPattern, ...], Field(max_length=MOST_OWN)] = ()
-    """Names of files that ask like those of `files/secret_files.txt`: ``name``, ``folder/name`` or ``folder/``."""
+    """Further files that need approval like those in `files/secret_files.txt`: `name`, `folder/name` or `folder/`."""
 
     def allows(self, name: str) -> bool:
-        """Whether a name or a kind is an exception."""
+        """Return whether a name or a kind is an exception."""
         return any(matches_pattern(pattern, name) for pattern in self.allow)
 
     @property
     def schema_only(self) -> bool:
-        """Whether no value of the user's data may be sent."""
+        """True if no value of the user's data may be sent."""
         return self.mode == "schema"
 
 
 class Sandbox(Entry):
-    """What runs unasked because it can have no effects. A project's settings say nothing of it, trusted or not."""
+    """Execution without approval of code that can't have effects. Can't be set by a project, trusted or not."""
 
     explore: Literal["sandbox", "ask"] = "sandbox"
-    """Whether code and commands that only look run in a sandbox without asking, where this machine has one."""
+    """Whether read-only code and commands run in a sandbox without approval, if this machine supports one."""
 
     @property
     def is_used(self) -> bool:
-        """Whether anything may run in it here."""
+        """True if the sandbox may be used on this platform."""
         return self.explore == "sandbox" and sys.platform == "linux"
 
 
 class Variables(Entry):
-    """How variables are described. A project's settings say nothing of it, trusted or not."""
+    """Options for descriptions of variables. Can't be set by a project, trusted or not."""
 
     ai_repr: tuple[str, ...] = ()
-    """Classes whose `_ai_repr_` is asked: ``package.module.Class``."""
+    """Classes whose `_ai_repr_` is called, as `package.module.Class`."""
 
 
-OutsideWorkdir = Literal["ask", "deny"]
-"""What becomes of calls that reach outside the project."""
+OutsideWorkdir = Literal["ask", "deny"]  # handling of calls that reach outside the project
 
 
 class ToolEntry(LazyModel):
-    """One tool. Other keys than these are the tool's own options."""
+    """Settings of a tool. Keys other than the fields are the tool's own options."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     permission: Level | None = None
-    """None leaves the tool's own level."""
+    """None for the tool's default level."""
     allowlist: tuple[str, ...] = ()
     denylist: tuple[str, ...] = ()
     sensitive_patterns: tuple[str, ...] | None = None
-    """Globs of paths that are asked about each time, whatever the level."""
+    """Globs of paths that need approval each time, whatever the level."""
     outside_workdir: OutsideWorkdir | None = None
-    """None for that of the whole file."""
+    """None for the top-level setting."""
 
     @property
     def options(self) -> Mapping[str, JsonValue]:
-        """The tool's own, as written."""
+        """The tool's own options, as written."""
         return self.model_extra or {}
 
 
@@ -158,80 +156,79 @@ _TREE_BOUNDS: Final = frozenset({"max_chars", "truncation_buffer", "max_depth", 
 
 
 class ProjectContext(Entry):
-    """Bounds of what is shown."""
+    """Limits of the project context in the system prompt."""
 
     tree: bool | None = None
-    """Whether the folder's tree is shown; None where setting one of its bounds decides."""
+    """Whether the folder's tree is included; None to include it if one of its limits is set."""
     readme: bool | None = None
-    """Whether the README is loaded; None where setting its bound decides."""
+    """Whether the README is included; None to include it if its limit is set."""
     max_chars: int = Field(default=40_000, ge=0)
-    """Of the tree, with what is said of its cut."""
+    """Characters of the tree, including the note on its truncation."""
     truncation_buffer: int = Field(default=1_000, ge=0)
-    """Characters of them kept free for that."""
+    """Characters reserved for that note."""
     max_doc_bytes: int = Field(default=32_768, ge=0)
     max_depth: int = Field(default=3, ge=0)
     max_files: int = Field(default=1_000, ge=0)
     max_dirs_per_level: int = Field(default=20, ge=0)
     default_commit_count: int = Field(default=5, ge=0)
     timeout_seconds: float = Field(default=2.0, gt=0)
-    """For each question to git."""
+    """Seconds for each git command."""
 
     @property
     def shows_tree(self) -> bool:
-        """Return `tree`, or whether a bound of the tree is set: files of Mistral Vibe have no switch for it."""
+        """True if the tree is included, by `tree` or by one of its limits: Mistral Vibe's files have no such switch."""
         return not _TREE_BOUNDS.isdisjoint(self.model_fields_set) if self.tree is None else self.tree
 
     @property
     def shows_readme(self) -> bool:
-        """Return `readme`, or whether its bound is set."""
+        """True if the README is included, by `readme` or by its limit."""
         return "max_doc_bytes" in self.model_fields_set if self.readme is None else self.readme
 
 
 class SessionLogging(Entry):
-    """The user's choice on journals."""
+    """Settings of the conversation journals."""
 
     unused: ClassVar = frozenset({"generate_titles"})
 
     enabled: bool = True
     save_dir: str = ""
-    """Empty for ``logs/session`` in the user's folder."""
+    """Folder of the journals, or "" for `logs/session` in the user's folder."""
     session_prefix: str = "session"
 
 
+# Handling of MCP tools by the gateway: run the calls, return them to the client, or offer no tools.
 McpMode = Literal["execute", "passthrough", "off"]
-WorkTool = Literal["bash", "run_code", "read_file"]
-"""What the gateway can do by itself."""
-"""What the gateway does with MCP tools: it runs what is called, returns the calls to the client, or offers none."""
+WorkTool = Literal["bash", "run_code", "read_file"]  # the gateway's own tools
 
 
 class Gateway(Entry):
-    """`vibe-jupyter serve`. A project's settings say nothing of it, trusted or not."""
+    """Settings of `vibe-jupyter serve`. Can't be set by a project, trusted or not."""
 
     mcp_mode: McpMode = "execute"
     mcp_modes: dict[str, McpMode] = {}
-    """The same for single MCP servers, by name."""
+    """`mcp_mode` of single MCP servers, by name."""
     tools: tuple[WorkTool, ...] = ()
-    """Those that are offered beside the tools of MCP servers."""
+    """Tools offered in addition to those of MCP servers."""
     allow: Patterns = ()
-    """Tools that run without asking when a request comes in; others ask, or are denied."""
+    """Tools that run without approval when a request comes in; others ask, or are denied."""
     max_rounds: int = Field(default=DEFAULT_ROUNDS, ge=1, le=MAX_TURNS)
-    """Requests to the model for one answer."""
+    """Model requests for one answer."""
     always_events: bool = False
-    """Whether streams have named events also for clients that did not show that they know them."""
+    """Whether streams also contain named events for clients that haven't indicated support."""
     hosts: tuple[str, ...] = ()
-    """Names under which it is reached, beside those of this machine: ``gateway.example.org``, with a port if any."""
+    """Host names of the gateway other than this machine's, such as `gateway.example.org`, with a port if needed."""
     origins: tuple[str, ...] = ()
-    """Origins of web pages that may ask it: ``https://chat.example.org``."""
+    """Origins of web pages that may send requests, such as `https://chat.example.org`."""
     prefix: str = Field(default="", pattern=r"^(/[A-Za-z0-9._~-]+)*/?$")
-    """The path below which a proxy has it: ``/services/vibe``."""
+    """Path prefix behind a proxy, such as `/services/vibe`."""
     file_origins: tuple[str, ...] = ()
-    """Where it reads a request's ``file_url``: ``https://files.example.org``."""
+    """Origins from which a request's `file_url` is fetched, such as `https://files.example.org`."""
     store: str = Field(default="", pattern=r"^((rediss?|unix)://.+)?$")
-    """The Redis that gateways on several machines share: ``redis://cache.example.org:6379/0``; a file where empty."""
+    """Redis shared by gateways on several machines, such as `redis://cache.example.org:6379/0`; "" for a local file."""
 
 
 def _grouped(written: object) -> object:
-    """One list as the lists of all layers."""
+    """Wrap a single list into the list of all layers' lists."""
     if not isinstance(written, list | tuple):
         return written
     items = cast("Sequence[object]", written)
@@ -241,11 +238,11 @@ def _grouped(written: object) -> object:
 
 
 class Settings(Entry):
-    """All keys; those of sections are in a module each."""
+    """All settings. Sections with many keys are defined in modules of their own."""
 
     unused: ClassVar = frozenset(
         {"active_transcribe_model", "active_tts_model", "api_connect_timeout", "api_pool_timeout"}
-        | {"api_retry_max_elapsed_time", "api_stream_idle_timeout", "api_timeout", "api_write_timeout"}
+        | {"api_retry_max_elapsed_time", "api_write_timeout"}
         | {"applied_migrations", "ask_confirmation_on_exit", "autocopy_to_clipboard", "catalog_model_aliases"}
         | {"catalog_recommended_model", "compaction_reasoning_limit_tokens", "connectors", "console_base_url"}
         | {"cursor_blink", "disable_welcome_banner_animation", "displayed_workdir"}
@@ -267,20 +264,27 @@ class Settings(Entry):
     )
 
     active_model: str = ""
-    """Alias or name; empty until someone chose."""
+    """Alias or name; "" until one is chosen."""
     max_turns: int = Field(default=DEFAULT_TURNS, ge=1)
     max_price: float = Field(default=DEFAULT_PRICE, ge=0)
-    """US dollars that one run may cost, where prices are known; 0 for no limit."""
+    """US dollars a run may cost if prices are known; 0 for no limit."""
     max_tokens: int | None = Field(default=None, ge=0)
-    """Tokens that one run may use, sent and received; 0 for no limit. None: limited only where calls run unasked."""
+    """Tokens a run may send and receive; 0 for no limit. None limits only runs that skip approvals."""
     max_seconds: float | None = Field(default=None, ge=0)
-    """Seconds that one run may take, without waiting for the user; 0 for no limit. None: as above."""
+    """Seconds a run may take, not counting waits for the user; 0 for no limit.
+
+    None limits only runs that skip approvals.
+    """
+    api_timeout: float | None = Field(default=None, ge=0)
+    """Seconds until a response must begin; 0 for no limit. None for `vibe_jupyter.llm.request.BEGIN_WAIT`."""
+    api_stream_idle_timeout: float | None = Field(default=None, ge=0)
+    """Seconds that a stream may be silent; 0 for no limit. None for the value in `AnswerLimits.of`."""
     transcript: Form = "full"
-    """What stays of a run in the notebook."""
+    """How much of a run's transcript remains in the notebook."""
     transcript_times: bool = True
-    """Whether seconds, tokens and price stay in it."""
+    """Whether durations, tokens and prices remain in it."""
     keep_answers: bool = False
-    """Whether an unchanged prompt shows the answer that its cell has, as with ``--keep``."""
+    """Whether an unchanged prompt shows the stored answer of its cell, as with `--keep`."""
 
     providers: tuple[ProviderEntry, ...] = DEFAULT_PROVIDERS
     models: tuple[ModelEntry, ...] = DEFAULT_MODELS
@@ -293,15 +297,17 @@ class Settings(Entry):
     disabled_tools: Patterns = ()
     bypass_tool_permissions: bool = False
     enable_auto_approve: bool = True
-    """False: ``bypass_tool_permissions`` counts for nothing, in an agent's profile too."""
+    """False disables `bypass_tool_permissions`, including that of an agent's profile."""
     enable_subagents: bool = True
     enable_mcp: bool = True
     outside_workdir: OutsideWorkdir = "ask"
     allowed_models: Annotated[tuple[Patterns, ...], BeforeValidator(_grouped)] = ()
-    """For each layer that has one, its list of models by the names that their servers know; a model is on each list."""
+    """The allowed models of each layer that restricts them, by the server's names. A model must be in every list."""
     ignored_guards: Patterns = ()
-    """Restrictions that are not understood or not trusted and that an unattended run may go on without: keys, or
-    ``project_hooks``. A project's settings say nothing of it, trusted or not."""
+    """Restrictions that a non-interactive run may ignore although they are unsupported or untrusted.
+
+    Patterns of keys, or `project_hooks`. Can't be set by a project, trusted or not.
+    """
     mcp_servers: tuple[AnyMcpServer, ...] = ()
 
     default_agent: str = "default"
@@ -316,9 +322,9 @@ class Settings(Entry):
     system_prompt_id: PromptName = "cli"
     compaction_prompt_id: PromptName = "compact"
     compaction_model: ModelEntry | None = None
-    """None for the model that is compacted."""
+    """None for the conversation's own model."""
     auto_compact_threshold: int = Field(default=200_000, ge=0)
-    """Tokens from which the history is compacted, at most `middleware.COMPACT_SHARE` of the window; 0 for never."""
+    """Tokens above which the history is compacted, at most `middleware.COMPACT_SHARE` of the window; 0 for never."""
     context_warnings: bool = False
     raise_on_compaction_failure: bool = False
     include_commit_signature: bool = True
@@ -333,53 +339,53 @@ class Settings(Entry):
     gateway: Gateway = Gateway.model_construct()
 
     def levels(self) -> Mapping[str, Level]:
-        """Tool name to level, where one is set."""
+        """Return the level of each tool that has one."""
         return {name: entry.permission for name, entry in self.tools.items() if entry.permission is not None}
 
     @property
     def approves_all(self) -> bool:
-        """True if calls run unasked that would ask because of their level."""
+        """True if calls run without the approval that their level requires."""
         return self.bypass_tool_permissions and self.enable_auto_approve
 
     def may_use_model(self, name: str) -> bool:
-        """Return whether every list of allowed models names a model, by the name that its server knows."""
+        """Return whether a model, by the server's name for it, is in every list of allowed models."""
         return all(any(matches_pattern(pattern, name) for pattern in one) for one in self.allowed_models)
 
     def denies_outside(self) -> Mapping[str, bool]:
-        """Return whether a tool's calls may not reach outside the project, by tool; "*" for those without a word."""
+        """Return which tools must not reach outside the project; "*" stands for tools without a setting."""
         said = {name: entry.outside_workdir for name, entry in self.tools.items() if entry.outside_workdir is not None}
         return {"*": self.outside_workdir == "deny", **{name: value == "deny" for name, value in said.items()}}
 
     def keep(self) -> RunRetention:
-        """What stays of a run in the notebook."""
+        """Return the transcript settings."""
         return RunRetention(form=self.transcript, times=self.transcript_times)
 
     def model_names(self) -> tuple[str, ...]:
-        """The aliases one may choose from, own ones first."""
+        """Return the names of the allowed models, the user's own first."""
         allowed = (entry for entry in self.models if self.may_use_model(entry.name))
         return tuple(dict.fromkeys(entry.known_as for entry in allowed))
 
     def offers_tool(self, name: str, *others: str) -> bool:
-        """Whether both lists leave a tool, under any of the names it goes by."""
+        """Return whether both lists leave a tool enabled, under any of its names."""
         names: Sequence[str] = (name, *others, *OTHER_NAMES.get(name, ()))
         if not self.enable_subagents and name == TASK:
             return False
         return is_chosen(names, enabled=self.enabled_tools, disabled=self.disabled_tools)
 
     def offers_skill(self, name: str) -> bool:
-        """Whether both lists leave a skill."""
+        """Return whether both lists leave a skill enabled."""
         return is_chosen((name,), enabled=self.enabled_skills, disabled=self.disabled_skills)
 
     def tool_options(self, name: str, model: type[M]) -> M:
-        """The options of a tool, checked when the settings were read."""
+        """Return the options of a tool, which were validated when the settings were read."""
         return options_of(self.tools.get(name), model)
 
 
+# Settings without any layer; constructed without validation, so that the first request needn't wait for validators.
 DEFAULT_SETTINGS: Final = Settings.model_construct()
-"""What holds where nothing is set. Nothing of it needs a check, and so no request waits until checks are ready."""
 
 
 def options_of(entry: ToolEntry | None, model: type[M]) -> M:
-    """A tool's options, with its defaults for the rest."""
+    """Return a tool's options, completed by its defaults."""
     written = (entry or ToolEntry()).options
     return model.model_validate({key: value for key, value in written.items() if key in model.model_fields})

@@ -1,4 +1,4 @@
-"""What all tables of the settings have in common, and lists that choose among names."""
+"""Base class of all tables in the settings, and lists of name patterns."""
 
 import fnmatch
 import re
@@ -13,12 +13,12 @@ REGEX: Final = "re:"
 
 
 class Entry(LazyModel):
-    """One table. Unknown keys are reported by `vibe_jupyter.config.validation`, which knows their lines."""
+    """A table of the settings. Unknown keys are reported by `vibe_jupyter.config.validation`, which has their lines."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    # Keys of Mistral Vibe's files that are ignored here without a warning.
     unused: ClassVar[frozenset[str]] = frozenset()
-    """Keys of Mistral Vibe's files that mean nothing here, and are no reason for a word."""
 
 
 def _check_pattern(pattern: str) -> str:
@@ -32,20 +32,20 @@ def _check_pattern(pattern: str) -> str:
     return pattern
 
 
+# An exact name, a glob, or `re:` with a regular expression for the whole name; case-insensitive.
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
-"""An exact name, a glob, or ``re:`` with a regular expression for the whole name; capitals count for nothing."""
 Patterns = tuple[Pattern, ...]
 
 
 def matches_pattern(pattern: str, name: str) -> bool:
-    """Whether one pattern means one name."""
+    """Return whether a pattern matches a name."""
     if pattern.startswith(REGEX):
         return re.fullmatch(pattern.removeprefix(REGEX), name, re.IGNORECASE) is not None
     return fnmatch.fnmatchcase(name.casefold(), pattern.casefold())
 
 
 def is_chosen(names: Sequence[str], *, enabled: Patterns, disabled: Patterns) -> bool:
-    """Whether something that goes by these names is left by both lists; an empty list of enabled ones means all."""
+    """Return whether something with these names passes both lists. An empty `enabled` allows all."""
 
     def any_of(patterns: Patterns) -> bool:
         return any(matches_pattern(pattern, name) for pattern in patterns for name in names)

@@ -1,7 +1,7 @@
-"""Settings as they were written: every value with the file and line it comes from.
+"""Settings as written: each value with the file and line it comes from.
 
-tomllib says nothing of lines. But each statement of TOML (a header, a key with its value) is a document of its own, so
-reading statement by statement tells where each begins, whatever strings and arrays hold.
+tomllib doesn't report lines. But each statement of TOML (a header, or a key with its value) is a valid document, so
+parsing the file statement by statement reveals where each begins, whatever strings and arrays contain.
 """
 
 import importlib
@@ -24,26 +24,23 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 CONFIG_FILE: Final = "config.toml"
 ENV_FILE: Final = ".env"
-PROJECT_FOLDER: Final = ".vibe"
-"""In the folder a kernel works in; the user's own has the same form."""
+PROJECT_FOLDER: Final = ".vibe"  # in a kernel's working folder; the user's own folder has the same layout
 
-LayerName = Literal["default", "user", "project", "agent", "environment", "flag"]
-"""From the weakest to the strongest."""
+LayerName = Literal["default", "user", "project", "agent", "environment", "flag"]  # from weakest to strongest
 Step = str | int
 
-DEEPEST: Final = 50
-"""Tables and lists within one another."""
+DEEPEST: Final = 50  # nesting depth of tables and lists
+# Characters parsed per character of the file before line numbers are given up: an array of many lines is parsed again
+# with each of its lines, in quadratic time.
 LOCATING: Final = 2
-"""Characters read for each character of the file, until lines are left unknown: a long array is read line by line."""
-LOCATING_FREE: Final = 100_000
-"""Characters read in any case; of a project's file, which nobody may trust yet, a tenth."""
-MOST_PARTS: Final = 16  # of one dotted key in a project's file; tomllib's time grows with their square
+LOCATING_FREE: Final = 100_000  # characters always parsed; a tenth for a project's file, which may be untrusted
+MOST_PARTS: Final = 16  # parts of one dotted key in a project's file; tomllib's time is quadratic in them
+# Strings, quoted keys and comments, including unterminated ones, so that each is skipped once.
 _STRING: Final = lazy_pattern(
     r"""\"{3}(?:[^"\\]|\\.|"(?!""))*(?:"{3}|\Z)|'{3}(?:[^']|'(?!''))*(?:'{3}|\Z)"""
     r"""|"(?:[^"\\\n]|\\[^\n])*(?:"|$)|'[^'\n]*(?:'|$)|\#[^\n]*""",
     re.DOTALL | re.MULTILINE,
 )
-"""Strings, quoted keys and comments, also such as have no end, so that each is passed over once."""
 _LONG_KEY: Final = lazy_pattern(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_PARTS},}}")
 
 Place = tuple[Step, ...]
@@ -52,10 +49,10 @@ Entry = Mapping[str, JsonValue]
 
 
 def vibe_home(environ: Mapping[str, str]) -> Path:
-    """The user's folder: ``VIBE_HOME``, or ``~/.vibe``.
+    """Return the user's folder, which is `VIBE_HOME` or `~/.vibe`.
 
     Raises:
-        ConfigError: there is no home folder, as for a user without an account in a container.
+        ConfigError: There is no home folder, as for a user without an account in a container.
     """
     path = environ.get("VIBE_HOME") or "~/.vibe"
     try:
@@ -65,25 +62,22 @@ def vibe_home(environ: Mapping[str, str]) -> Path:
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """Where the user's settings are."""
+    """Return the path of the user's settings."""
     return vibe_home(environ) / CONFIG_FILE
 
 
 def env_path(environ: Mapping[str, str]) -> Path:
-    """Where the user's keys may be."""
+    """Return the path of the user's `.env`, which may contain keys."""
     return vibe_home(environ) / ENV_FILE
 
 
 class SettingOrigin(NamedTuple):
-    """Where a value was set."""
+    """Place where a value was set."""
 
     layer: LayerName
-    path: Path | None = None
-    """The file; None for what is in no file."""
-    line: int | None = None
-    """From 1; None where it was not found out."""
-    name: str = ""
-    """The variable or option, for what is in no file."""
+    path: Path | None = None  # None unless it was set in a file
+    line: int | None = None  # from 1; None if unknown
+    name: str = ""  # the variable or option, unless it was set in a file
 
     def __str__(self) -> str:
         if self.path is not None:
@@ -92,33 +86,31 @@ class SettingOrigin(NamedTuple):
 
 
 class SettingNode(NamedTuple):
-    """A value, a list or a table, with its origin all the way down."""
+    """A value, list or table with its origin, recursively."""
 
     value: "JsonValue | dict[str, SettingNode] | list[SettingNode]"
     origin: SettingOrigin
 
     @property
     def table(self) -> "dict[str, SettingNode]":
-        """Its entries; none where it is no table."""
+        """Its entries; empty unless it is a table."""
         return _child_nodes(self.value)
 
     @property
     def items(self) -> "list[SettingNode]":
-        """Its items; none where it is no list."""
+        """Its items; empty unless it is a list."""
         return [item for item in self.value if isinstance(item, SettingNode)] if isinstance(self.value, list) else []
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table."""
         return isinstance(self.value, dict)
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list."""
         return isinstance(self.value, list)
 
     def plain(self) -> JsonValue:
-        """The bare value."""
+        """Return the value without origins."""
         if self.is_table:
             return {key: node.plain() for key, node in self.table.items()}
         if self.is_list:
@@ -127,10 +119,10 @@ class SettingNode(NamedTuple):
         return self.value
 
     def at(self, steps: "tuple[Step, ...]") -> "SettingNode":
-        """What lies at the end of a path, or as far along it as there is something; other steps are passed over."""
+        """Return the node at a path. Steps that don't exist are skipped."""
         node = self
         for step in steps:
-            # Not by `items` and `table`, which go through all of them: an untrusted file may have thousands.
+            # `items` and `table` copy all children, which takes long for the thousands an untrusted file may have.
             inner: object = None
             if isinstance(step, int) and isinstance(node.value, list) and step < len(node.value):
                 inner = node.value[step]
@@ -140,7 +132,7 @@ class SettingNode(NamedTuple):
         return node
 
     def leaves(self, path: "tuple[Step, ...]" = ()) -> "Iterator[tuple[tuple[Step, ...], SettingNode]]":
-        """Each value that is no table and no list of tables, with its path."""
+        """Yield each value other than tables and lists of tables, with its path."""
         if self.is_table:
             for key, node in self.table.items():
                 yield from node.leaves((*path, key))
@@ -152,7 +144,7 @@ class SettingNode(NamedTuple):
 
 
 def make_node(value: JsonValue, origin: SettingOrigin) -> SettingNode:
-    """Everything in `value`, from one place."""
+    """Build a node and its children with the same origin."""
     if isinstance(value, dict):
         return SettingNode({key: make_node(item, origin) for key, item in value.items()}, origin)
     if isinstance(value, list):
@@ -167,10 +159,10 @@ def _child_nodes(value: object) -> dict[str, SettingNode]:
 
 
 def read_toml(path: Path, layer: LayerName) -> SettingNode | None:
-    """The settings of a file; None where there is none.
+    """Read the settings in a file, or return None if it doesn't exist.
 
     Raises:
-        ConfigError: it cannot be read, or is no TOML; names the file, and the line where there is one.
+        ConfigError: It can't be read, or isn't TOML; the message names the file and, if known, the line.
     """
     try:
         text = read_plain_file(path).decode("utf-8-sig")
@@ -182,10 +174,10 @@ def read_toml(path: Path, layer: LayerName) -> SettingNode | None:
 
 
 def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
-    """The settings in a text.
+    """Parse settings.
 
     Raises:
-        ConfigError: it is no TOML; names the file and the line. Of a project's file, also if a key has too many parts.
+        ConfigError: Invalid TOML, or a key with too many parts in a project's file; the message names file and line.
     """
     if layer != "project":
         return _parse(text, path, layer)
@@ -197,7 +189,7 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
 
 @lru_cache(maxsize=64)
 def _parse_of_project(text: str, path: Path) -> SettingNode | str:
-    """The settings, or what is wrong; several questions are asked of one file before anybody trusts it."""
+    """Return the settings or an error message. Cached, because an untrusted file is parsed for several checks."""
     if _LONG_KEY.search(_STRING.sub(_passed_over, text)):
         return f"{path} has a key of more than {MOST_PARTS} parts. Shorten it, then try again."
     try:
@@ -208,12 +200,12 @@ def _parse_of_project(text: str, path: Path) -> SettingNode | str:
 
 def _parse(text: str, path: Path, layer: LayerName) -> SettingNode:
     with without_working_folder():
-        import tomllib  # noqa: PLC0415 - many have no such file
+        import tomllib  # noqa: PLC0415 - many users have no such file
 
     try:
         values: dict[str, Any] = tomllib.loads(text)
         lines = _key_lines(text, LOCATING_FREE // 10 if layer == "project" else LOCATING_FREE)
-    except ValueError as error:  # also a number of thousands of digits
+    except ValueError as error:  # includes a number of thousands of digits
         raise ConfigError(f"{path} is not TOML: {error}. Fix that line, then try again.") from error
     except RecursionError:
         raise _too_deep(path) from None
@@ -237,7 +229,7 @@ def _parse(text: str, path: Path, layer: LayerName) -> SettingNode:
 
 
 def _passed_over(found: re.Match[str]) -> str:
-    """A word in the place of a string, which may be a quoted part of a key; nothing in that of a comment."""
+    """Replace a string, which may be a quoted part of a key, by a word, and a comment by nothing."""
     return "" if found[0].startswith("#") else "_"
 
 
@@ -246,13 +238,13 @@ def _too_deep(path: Path) -> ConfigError:
 
 
 def _json_value(value: Any) -> JsonValue:
-    """Dates and times as text."""
+    """Convert dates and times to text."""
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _key_lines(text: str, free: int) -> dict[Place, int]:
-    """The line of each header and key."""
-    import tomllib  # noqa: PLC0415 - it is loaded
+    """Return the line of each header and key."""
+    import tomllib  # noqa: PLC0415 - already imported
 
     found: dict[Place, int] = {}
     counts: dict[Place, int] = {}
@@ -280,7 +272,7 @@ def _key_lines(text: str, free: int) -> dict[Place, int]:
 
 
 def _header_path(value: dict[str, Any], counts: dict[Place, int]) -> Place:
-    """The path a header opens; `counts` holds the last index of each array of tables."""
+    """Return the path that a header opens. `counts` maps arrays of tables to their last index."""
     path: list[Step] = []
     table = value
     while table:
@@ -295,7 +287,7 @@ def _header_path(value: dict[str, Any], counts: dict[Place, int]) -> Place:
 
 
 def _key_paths(value: dict[str, Any]) -> list[Place]:
-    """Every path in the value of one key."""
+    """Return all paths in the value of one key."""
     paths: list[Place] = []
     for key, inner in value.items():
         paths.append((key,))
@@ -304,23 +296,23 @@ def _key_paths(value: dict[str, Any]) -> list[Place]:
 
 
 def _table_or_empty(value: object) -> dict[str, Any]:
-    """The value, if it is a table; else an empty one."""
+    """Return the value if it is a table, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def use_model(
     alias: str, environ: Mapping[str, str], *, provider: Entry | None = None, model: Entry | None = None
 ) -> Path:
-    """Make a model the active one; gives the file that was changed.
+    """Make a model the active one. Returns the path of the changed file.
 
     Args:
-        alias: what the model is known by.
-        environ: the process's environment.
-        provider: its server; takes the place of the one with this name. None where it is there.
-        model: its entry; takes the place of the one known as this. None where it is there.
+        alias: Name or alias of the model.
+        environ: The process's environment.
+        provider: Entry of its provider, replacing one of the same name. None if it exists.
+        model: Entry of the model, replacing one of the same name or alias. None if it exists.
 
     Raises:
-        ConfigError: the file is no TOML, or cannot be written; nothing was changed.
+        ConfigError: The file isn't TOML, or can't be written; nothing was changed.
     """
     with changed_config(environ) as (path, document):
         document["active_model"] = alias
@@ -332,36 +324,39 @@ def use_model(
 
 
 def load_tomlkit() -> Any:
-    """What keeps a file as it was written; for those who change one alone. It has hardly any types."""
+    """Import tomlkit, which preserves formatting. Only needed to change a file. It is mostly untyped."""
     with without_working_folder():
         return importlib.import_module("tomlkit")
 
 
 @contextmanager
 def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
-    """The user's file and what is in it; what is changed there is written at the end, unless that fails.
+    """Open the user's file for changes, and write it at the end unless an exception is raised.
+
+    Yields:
+        The path and the tomlkit document.
 
     Raises:
-        ConfigError: the file is no TOML, or cannot be written; nothing was changed.
+        ConfigError: The file isn't TOML, or can't be written; nothing was changed.
     """
-    import tomllib  # noqa: PLC0415 - it is loaded
+    import tomllib  # noqa: PLC0415 - already imported
 
     tomlkit = load_tomlkit()
     path = config_path(environ)
     try:
         text = read_plain_file(path).decode("utf-8-sig").replace("\r\n", "\n") if path.exists() else ""
-        # What is put behind a last line without an end would stand in it.
+        # Without a final line break, tomlkit would append to the last line.
         document = tomlkit.parse(f"{text}\n" if text and not text.endswith("\n") else text)
         yield path, document
         changed = tomlkit.dumps(document)
-        tomllib.loads(changed)  # whatever tomlkit made of it: a file that nobody can read is not written
+        tomllib.loads(changed)  # refuse to write a file that can't be parsed, in case of a bug in tomlkit
         _write_config(path, changed)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, tomlkit.exceptions.TOMLKitError) as error:
         raise ConfigError(f"Cannot change {path}: {error}. Fix it, then try again.") from error
 
 
 def put_entry(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> None:
-    """Write one entry of a named list, in the list's own form: ``[[tables]]``, or one array."""
+    """Write an entry to a named list, in the list's own form: `[[tables]]` or an inline array."""
     entries: Any = document.get(key)
     tomlkit = load_tomlkit()
     if entries is None:
@@ -387,7 +382,7 @@ def _known_as(entry: Entry, names: tuple[str, ...]) -> JsonValue:
 
 
 def _write_config(path: Path, text: str) -> None:
-    """Whole or not at all; a link stays a link."""
+    """Replace the file atomically. Follows symbolic links."""
     place = path.resolve()
     place.parent.mkdir(parents=True, exist_ok=True)
     temporary = place.with_name(f".{place.name}.{secrets.token_hex(8)}")

@@ -1,4 +1,4 @@
-"""From written settings to typed ones: what is wrong with a value, and which keys mean nothing."""
+"""Validation of written settings: messages about invalid values, and warnings about unknown keys."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -24,14 +24,12 @@ from vibe_jupyter.near_names import near_names
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.tools.contract import BUILT_IN
 
-HOISTED = "include_"
-"""Keys of the top of the file that people write below ``[project_context]``, as the manual itself does."""
+HOISTED = "include_"  # prefix of top-level keys that are often written below `[project_context]`, even in the manual
 
 _TOOL_LISTS: Final = ("enabled_tools", "disabled_tools")
+# Characters of which a pattern contains at least one, and the names of our tools none.
 _IN_PATTERNS: Final = frozenset("*?[:")
-"""Signs of which a pattern has one, and a name of ours none."""
-_SLIP: Final = 0.75
-"""Likeness, of 1, from which a name is taken for a slip."""
+_SLIP: Final = 0.75  # similarity ratio above which an unknown name counts as a typo
 _WANTED: Final[Mapping[str, str]] = {
     "bool_type": "expected true or false",
     "bool_parsing": "expected true or false",
@@ -65,12 +63,13 @@ _WITH_WORDS: Final[Mapping[str, Callable[[dict[str, object]], str]]] = {
 
 
 def validate_settings(tree: SettingNode) -> Settings:
-    """The settings in a tree.
+    """Validate a tree of settings.
 
-    Strictly: text is no number. As JSON, where a list may become a tuple all the same.
+    Strict, so that text isn't accepted as a number. Validated as JSON, because strict mode then still converts lists to
+    tuples.
 
     Raises:
-        ConfigError: a value is none of those allowed; names file, line and key, or the variable.
+        ConfigError: A value is invalid; the message names file, line and key, or the variable.
     """
     try:
         settings = Settings.model_validate_json(json.dumps(tree.plain()), strict=True)
@@ -92,7 +91,10 @@ def _check_options(name: str, options: type[BaseModel], tree: SettingNode) -> No
 
 
 def move_renamed_keys(layer: SettingNode) -> tuple[SettingNode, list[str]]:
-    """The layer with renamed keys under their present names and misplaced ones where they belong, and what to tell."""
+    """Move renamed and misplaced keys of a layer to their current places.
+
+    Returns the layer and messages for the user.
+    """
     table = {RENAMED.get(key, key): node for key, node in layer.table.items()}
     context = table.get("project_context")
     if context is None:
@@ -109,7 +111,7 @@ def move_renamed_keys(layer: SettingNode) -> tuple[SettingNode, list[str]]:
 
 
 def unknown_keys(layer: SettingNode) -> list[str]:
-    """A sentence for each key of a layer that has no effect."""
+    """Return a warning for each key of a layer that has no effect."""
     return list(_in_table(layer, Settings, ""))
 
 
@@ -133,7 +135,7 @@ def _in_tools(tools: SettingNode) -> Iterator[str]:
         options = TOOL_OPTIONS.get(name)
         if options is None:
             known = [*sorted(BUILT_IN), *OTHER_TOOLS]
-            # People have tools of their own: only what looks like a slip is reported.
+            # Users have custom tools, so only report names that look like a typo.
             near = near_names(name, known, likeness=_SLIP) if name not in known else []
             if near:
                 yield f"{tool.origin}: there is no tool {name}. Did you mean [tools.{near[0]}]?"
@@ -144,7 +146,7 @@ def _in_tools(tools: SettingNode) -> Iterator[str]:
 
 
 def _in_tool_list(names: SettingNode) -> Iterator[str]:
-    """A list that leaves no such tool leaves others than was meant: slips alone, as above, and no patterns."""
+    """Warn about typos in a list of tools, which would enable or disable the wrong ones. Skips patterns."""
     known = {*BUILT_IN, *OTHER_TOOLS, *(name for others in OTHER_NAMES.values() for name in others)}
     for item in names.items:
         name = str(item.value).casefold()
@@ -167,7 +169,7 @@ def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection
 
 
 def tables_in(node: SettingNode, annotation: Any) -> Iterator[tuple[SettingNode, type[BaseModel]]]:
-    """The tables in a value, with the models they are read by."""
+    """Yield the tables in a value, with the models that validate them."""
     kinds = list(_models_in(annotation))
     for table in node.items if node.is_list else [node]:
         fits = [kind for kind in kinds if _is_of_kind(table, kind)]
@@ -183,12 +185,12 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _is_of_kind(table: SettingNode, kind: type[BaseModel]) -> bool:
-    """Whether a table is of this kind, where there are several."""
+    """Return whether `kind` is the model that validates a table, if there are several."""
     return kind not in MODELS.values() or MODELS[server_kind(table.plain())] is kind
 
 
 def describe_problem(problem: ErrorDetails) -> str:
-    """What is allowed instead; never the value itself, which may be a secret."""
+    """Describe what is expected. Never quotes the value, which may be a secret."""
     kind, context = problem["type"], problem.get("ctx") or {}
     if kind in _WANTED:
         return _WANTED[kind]
@@ -198,7 +200,7 @@ def describe_problem(problem: ErrorDetails) -> str:
 
 
 def config_error(error: ValidationError, tree: SettingNode, at: tuple[Step, ...] = ()) -> ConfigError:
-    """The first problem, with the file and line, or the variable, that is to blame."""
+    """Build an error from the first problem, naming the file and line or the variable."""
     problem = error.errors(include_url=False)[0]
     path = (*at, *problem["loc"])
     origin = tree.at(path).origin
@@ -206,7 +208,7 @@ def config_error(error: ValidationError, tree: SettingNode, at: tuple[Step, ...]
 
 
 def key_text(path: tuple[Step, ...], tree: SettingNode) -> str:
-    """A key as a user finds it: an entry of a list by its name."""
+    """Format a key's path, with entries of lists by name."""
     words: list[str] = []
     node = tree
     for step in path:

@@ -1,7 +1,7 @@
-"""Which MCP servers are declared and which the user accepted: a program by its command, an address by its host.
+"""Declared MCP servers and the user's decision on each: local programs by command, remote servers by host.
 
-Kept by a hash of what was shown, in the user's own folder and never in a project, so that nothing a folder brings can
-accept itself, and whatever changes is asked for again.
+Decisions are stored by a hash of what the user was shown, in the user's own folder and never in the project. A project
+therefore can't accept its own servers, and any change to a server asks again.
 """
 
 import fnmatch
@@ -26,44 +26,39 @@ from vibe_jupyter.mcp.tool_names import PREFIX
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import Level
 
+# incomplete: a required variable is not set
 Standing = Literal["accepted", "refused", "unknown", "disabled", "incomplete"]
-"""``incomplete``: a variable that it wants is not set."""
 
-FOLDER_NAME: Final = "mcp"
-"""Below the user's folder; the pins of tools are there too."""
+FOLDER_NAME: Final = "mcp"  # below the user's folder; shared with the tool pins
 FILE_NAME: Final = "accepted.json"
 
+# Environment variables (lower case) that make a known command run another program, or code it doesn't name.
 _STEERING: Final = (
     *("path", "ld_*", "dyld_*", "bash_env", "env", "shellopts", "bashopts", "git_*", "ssh_askpass", "editor"),
     *("python*", "node_options", "node_path", "npm_config_*", "uv_*", "pip_*", "perl5*", "perllib", "ruby*", "gem_*"),
     *("java_tool_options", "jdk_java_options", "_java_options", "classpath", "lua_*", "deno_*", "bun_*", "docker_*"),
 )
-"""Variables, in small letters, by which a known command runs another program, or code that it does not name."""
 
 State = Literal["accepted", "refused", "unknown"]
 
 
 @dataclass(frozen=True)
 class ServerIdentity:
-    """What is accepted of one server."""
+    """The user-visible definition of one server that a decision applies to."""
 
     name: str
-    digest: str
-    """Of the exact command, its folder and its environment; or of a host and what is sent to it."""
-    shown: tuple[str, ...]
-    """The same in lines for the user; keys are named, never shown."""
+    digest: str  # hash of the command, its folder and environment; or of the host and the names of what is sent to it
+    shown: tuple[str, ...]  # lines for the user; secrets appear by name only
 
 
 @dataclass(frozen=True)
 class PlannedServer:
-    """One declared server."""
+    """A declared server with its status."""
 
     declared: DeclaredServer
     standing: Standing
-    filled: ToolServer | None = None
-    """With its keys; None where it is not to be used."""
-    identity: ServerIdentity | None = None
-    """What is accepted of it; None where that is not known."""
+    filled: ToolServer | None = None  # with secrets filled in; None if the server must not be used
+    identity: ServerIdentity | None = None  # None if a variable is missing or the server is disabled
     problem: str = ""
 
     @property
@@ -73,36 +68,35 @@ class PlannedServer:
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """All of them, as the settings are just now."""
+    """All declared servers under the current settings."""
 
     servers: tuple[PlannedServer, ...] = ()
-    problems: tuple[str, ...] = ()
-    """Sentences for the user."""
+    problems: tuple[str, ...] = ()  # sentences for the user
+    # Values given to servers and never shown, by label
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What is given to servers and never shown, by what it is called."""
 
     def at(self, *standings: Standing) -> tuple[PlannedServer, ...]:
-        """Those that stand so."""
+        """Return the servers with any of these statuses."""
         return tuple(one for one in self.servers if one.standing in standings)
 
     def find(self, name: str) -> PlannedServer | None:
-        """The server of that name; None when there is none."""
+        """Return the server with this name, or None."""
         return next((one for one in self.servers if one.name == name), None)
 
     @property
     def identities(self) -> dict[str, str]:
-        """What each usable server is accepted as, by name."""
+        """Digests of accepted servers, by server name."""
         return {one.name: one.identity.digest for one in self.at("accepted") if one.identity is not None}
 
 
 class AcceptedServers:
-    """The user's decisions, in a file that other kernels use too."""
+    """The user's decisions, stored in a file shared with other kernels."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / FOLDER_NAME / FILE_NAME
 
     def state(self, server: ServerIdentity) -> State:
-        """What was decided.
+        """Return the decision about a server.
 
         Raises:
             ConfigError: the file cannot be read.
@@ -113,10 +107,10 @@ class AcceptedServers:
         )
 
     def remember(self, servers: Iterable[ServerIdentity], *, accepted: bool) -> None:
-        """Keep a decision.
+        """Store a decision.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be read or written.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         try:
@@ -142,7 +136,7 @@ class AcceptedServers:
 def plan_servers(
     reading: config.SettingsReading, environ: Mapping[str, str], *, folder: Path, accepted: AcceptedServers
 ) -> ServerPlan:
-    """Look at what is declared; start nothing.
+    """Check the declared servers without starting any.
 
     Args:
         reading: the settings.
@@ -181,7 +175,10 @@ def _plan_server(
 
 
 def _with_allowed(one: PlannedServer, levels: Mapping[str, Level]) -> PlannedServer:
-    """A folder's server with what runs of it unasked: it may bear the name of another, which that was meant for."""
+    """Add the tools that run without approval to what the user accepts of a project's server.
+
+    The permission may have been granted to a different server with the same name.
+    """
     forms = (f"{PREFIX}{one.name}__", f"{one.name}_")
     unasked = sorted(name for name, level in levels.items() if level == "always" and name.startswith(forms))
     if not unasked or one.identity is None:
@@ -193,13 +190,13 @@ def _with_allowed(one: PlannedServer, levels: Mapping[str, Level]) -> PlannedSer
 def server_identity(
     written: ToolServer, filled: ToolServer, *, variables: Sequence[str], folder: Path
 ) -> ServerIdentity:
-    """What a server is accepted as.
+    """Describe and hash a server as it has to be accepted.
 
     Args:
-        written: as its file has it.
-        filled: the same with the values of variables in it.
-        variables: those that it gets.
-        folder: where a program starts that names no other.
+        written: the server as written in its file.
+        filled: the server with variables expanded.
+        variables: names of the variables whose values it receives.
+        folder: default working directory of a local program.
     """
     if isinstance(filled.at, ServerProgram) and isinstance(written.at, ServerProgram):
         hidden = [name for name in variables if is_secret_name(name)]
@@ -248,33 +245,35 @@ def _address_identity(
 
 
 class _Kept(BaseModel):
-    """The file."""
+    """Contents of the decisions file."""
 
     model_config = ConfigDict(extra="forbid")
 
-    accepted: dict[str, str] = {}
-    """Digest to the server's name and the time; for people who look into the file."""
+    accepted: dict[str, str] = {}  # digest to the server's name and the time, for people who read the file
     refused: dict[str, str] = {}
 
 
 def visible_text(text: str) -> str:
-    """The text in one line, with whatever would not be seen written out."""
+    """Put a text on one line and escape unprintable characters."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _named_variable(name: str, value: str) -> str:
-    """A variable and where its value comes from, never the value."""
+    """Describe a variable and the source of its value, never the value itself."""
     return visible_text(f"{name} from {value}" if value.startswith("${") and value.endswith("}") else name)
 
 
 def _open_word(written: str, filled: str, hidden: Collection[str]) -> str:
-    """A word as it will be run, but as it is written where a key is in it."""
+    """Return an argument with variables expanded, or as written if it contains a secret."""
     has_key = any(f"{opening}{name}" in written for name in hidden for opening in ("${", "${env:"))
     return written if has_key else filled
 
 
 def _steers_code(name: str) -> bool:
-    """Whether a variable decides which code a command is. One that is a key by its name is none of these to show."""
+    """Return whether a variable decides which code a command runs.
+
+    Variables whose names suggest a secret are excluded, since these are displayed.
+    """
     return not is_secret_name(name) and any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in _STEERING)
 
 

@@ -1,4 +1,4 @@
-"""MCP servers of a project, and the connection to each: started when needed, restarted when it failed."""
+"""Connections to a project's MCP servers: started on demand and restarted after failures."""
 
 import asyncio
 import importlib
@@ -27,68 +27,61 @@ T = TypeVar("T")
 
 State = Literal["stopped", "starting", "ready", "failed"]
 
-GATHER: Final = 0.3
-"""Seconds that changes are gathered, before the tools are listed."""
-GATHER_MOST: Final = 30.0
-"""Seconds they are gathered where a server tells of changes all the time."""
+GATHER: Final = 0.3  # seconds to collect change notifications before listing the tools again
+GATHER_MOST: Final = 30.0  # upper bound for a server that sends change notifications continuously
 
-RESTARTS: Final = 3
-"""Starts after a failure, in a row, without an answered call between them."""
-_DELAYS: Final = (0.0, 0.5, 1.0, 2.0)
-"""Seconds before the next start, by the failures so far."""
-PROVEN: Final = 60.0
-"""Seconds after which a server that ran counts as one that worked."""
+RESTARTS: Final = 3  # consecutive restarts after failures without a successful call in between
+_DELAYS: Final = (0.0, 0.5, 1.0, 2.0)  # seconds before the next start, indexed by the number of failures
+PROVEN: Final = 60.0  # seconds of running after which a start counts as successful
 
+# Imported lazily with the SDK. Loading them up front keeps imports off the event loop.
 _AT_FIRST_USE: Final = ("vibe_jupyter.mcp.session", "anyio._backends._asyncio", "certifi", "h11", "jsonschema")
 _loading = threading.Lock()
 
 
 class ServerConnection:
-    """One server, from any coroutine of one event loop. Calls may run beside each other."""
+    """Connection to one server. Usable from any coroutine of one event loop; calls may run concurrently."""
 
     def __init__(self, server: ToolServer, surroundings: ProcessEnvironment, hooks: ServerHooks) -> None:
         self.server = server
         self.state: State = "stopped"
-        self.error = ""
-        """Why it failed, for a user."""
-        self.tools: tuple[RemoteTool, ...] = ()
-        """As listed last; a server that failed keeps them."""
-        self.left_out: tuple[str, ...] = ()
-        """Sentences about listed tools that nothing can be made of."""
+        self.error = ""  # reason of the failure, for the user
+        self.tools: tuple[RemoteTool, ...] = ()  # as last listed; kept after a failure
+        self.left_out: tuple[str, ...] = ()  # sentences about listed tools that can't be used
         self.instructions = ""
         self.protocol_version = ""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called on the event loop when `tools` are others than before."""
+        self.on_change: Callable[[], None] = lambda: None  # called on the event loop when `tools` changed
         self.restarts = Restarts()
         self._log = ServerLog(server)
         self._opening = ServerStart(server, surroundings, hooks, self._log)
-        self.note = partial(self._log.add, "vibe")
-        """Puts a line of ours into the log."""
+        self.note = partial(self._log.add, "vibe")  # adds one of our own lines to the log
         self._link: ServerLink | None = None
         self._starting: asyncio.Task[None] | None = None
         self._joined = 0
         self._watch: asyncio.Task[None] | None = None
-        self._heard = -1
-        """Messages that had come at the last time-out."""
+        self._heard = -1  # number of messages received at the last timeout
 
     @property
     def _is_remote(self) -> bool:
         return isinstance(self.server.at, ServerAddress)
 
     def begin_run(self) -> None:
-        """A run begins: a server elsewhere may be back, and asking it starts nothing."""
+        """Allow one more attempt at the start of a run.
+
+        A remote server may be reachable again, and asking it starts no process.
+        """
         if self._is_remote:
             self.restarts.allow_one()
 
     def log_lines(self) -> list[str]:
-        """What the server wrote beside its answers, the oldest first."""
+        """Return the server's log, oldest line first."""
         return self._log.lines()
 
     async def start(self) -> None:
-        """Have it ready; who comes while it starts waits for the same start. Interrupted by all who wait, it ends.
+        """Start the server. Concurrent callers share one attempt, which is cancelled when all of them are.
 
         Raises:
-            ServerError: it cannot be started, or not in its time.
+            ServerError: the server could not be started, or not in time.
         """
         if self._starting is not None and self._starting.cancelling():  # interrupted a moment ago
             await asyncio.wait({self._starting})
@@ -114,16 +107,16 @@ class ServerConnection:
         self,
         work: "Callable[[Client], Awaitable[T]]",
         *,
-        timeout: float,  # noqa: ASYNC109 it rests while a user is asked
+        timeout: float,  # noqa: ASYNC109 suspended while a user is asked
     ) -> T:
-        """The answer to a request of the SDK's client; the server is started where it does not run.
+        """Send a request through the SDK's client, starting the server if necessary.
 
         Args:
-            work: sends it. It may be called a second time where the server forgot the session, and so did nothing.
-            timeout: seconds, without those in which the server waits for an answer of ours.
+            work: sends the request. Called a second time if the server had lost the session and so did nothing.
+            timeout: seconds, not counting the time in which the server waits for a response of ours.
 
         Raises:
-            ServerError: there is no answer, or it says that something failed.
+            ServerError: there was no response, or it is an error.
         """
         link = await self._started_link()
         try:
@@ -142,7 +135,7 @@ class ServerConnection:
         return answer
 
     async def close(self) -> None:
-        """End it, with all it started; a later request starts it again."""
+        """Stop the server and its child processes. A later request starts it again."""
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait({self._starting})
@@ -182,7 +175,10 @@ class ServerConnection:
         self._take_tools(link, link.tools)
 
     async def _judge_fault(self, link: "ServerLink", fault: LinkFault) -> None:
-        """Whether a failed request means that the server is gone: it says nothing any more, or it said so."""
+        """Drop the link if the server is gone.
+
+        It is if it reported so, or if two requests in a row timed out and, for a local one, it sent nothing in between.
+        """
         if fault.kind == "slow":
             if link.heard == self._heard:
                 await self._drop_link(link, "timed out twice and was stopped")
@@ -193,7 +189,7 @@ class ServerConnection:
             self.restarts.worked()
 
     async def _drop_link(self, link: "ServerLink", why: str = "") -> None:
-        """Leave a link; with a reason it has failed."""
+        """Close a link. With a reason, the connection counts as failed."""
         if self._link is link:
             self._link = None
             self.state = "stopped"
@@ -203,7 +199,7 @@ class ServerConnection:
         await link.close()
 
     async def _guard_link(self, link: "ServerLink") -> None:
-        """Until the link is over: hear of changes, and of its end."""
+        """Handle change notifications until the link ends, then drop it."""
         following = asyncio.create_task(
             follow_changes(link, self._take_tools, log=self._log, seconds=self.server.tool_timeout)
         )
@@ -221,7 +217,7 @@ class ServerConnection:
 
 
 class ServerPool:
-    """Declared ones cost nothing; those that were started stay until they are closed."""
+    """The declared servers. Declaring one costs nothing; a started one runs until it is closed."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], hooks: ServerHooks | None = None) -> None:
         self._surroundings = ProcessEnvironment(folder, environ)
@@ -232,7 +228,10 @@ class ServerPool:
         self._told: dict[str, str] = {}
 
     def declare(self, servers: Sequence[ToolServer]) -> None:
-        """Have just these. One that did not change runs on; the others are closed at the next start or close."""
+        """Replace the set of declared servers.
+
+        Unchanged servers keep running; removed ones are closed at the next start or close.
+        """
         kept = {name: one for name, one in self._connections.items() if one.server in servers}
         self._leaving += [one for name, one in self._connections.items() if name not in kept]
         self._connections = {
@@ -241,9 +240,9 @@ class ServerPool:
         }
 
     async def start(self, names: Sequence[str]) -> list[str]:
-        """Start those that do not run, beside each other; what went wrong, each problem once.
+        """Start the servers that aren't running, concurrently. Returns new problems, each reported once.
 
-        One that could not be started holds nothing up a second time: it is tried again without being waited for.
+        A server whose last start failed is retried in the background and doesn't delay the caller again.
         """
         await self._close_leaving()
         wanted = [one for name in names if (one := self._connections.get(name)) and not one.server.disabled]
@@ -253,18 +252,18 @@ class ServerPool:
         return [problem for one in wanted if (problem := self._news_of(one))]
 
     def get(self, name: str) -> ServerConnection | None:
-        """The connection of that name, running or not."""
+        """Return the connection with this name, running or not."""
         return self._connections.get(name)
 
     def all(self) -> Sequence[ServerConnection]:
-        """Every declared one, in the order of declaration."""
+        """Return all connections in declaration order."""
         return tuple(self._connections.values())
 
     async def restart(self, name: str) -> None:
-        """Restart one, whatever state it is in.
+        """Restart a server, whatever its state.
 
         Raises:
-            ServerError: it cannot be started, or there is none of that name.
+            ServerError: it could not be started, or no server has that name.
         """
         found = self._connections.get(name)
         if found is None:
@@ -278,7 +277,7 @@ class ServerPool:
             found.restarts.start_failed = False  # the next run waits for it: it may show the page for signing in
 
     async def close(self) -> None:
-        """End them all."""
+        """Stop all servers."""
         for task in self._later:
             task.cancel()
         self._leaving += self._connections.values()
@@ -298,11 +297,14 @@ class ServerPool:
     async def _attempt_start(self, connection: ServerConnection) -> None:
         try:
             await connection.start()
-        except ServerError:  # told by its `error`
+        except ServerError:  # reported through its `error`
             return
 
     def _news_of(self, connection: ServerConnection) -> str:
-        """Why it failed, where that was not told yet; its last words may differ from start to start."""
+        """Return the failure to report, or "".
+
+        Only first lines are compared, since the last log lines may differ from start to start.
+        """
         name, sentence = connection.server.name, connection.error.partition("\n")[0]
         if connection.state == "ready":
             self._told.pop(name, None)
@@ -321,7 +323,7 @@ def _live_link(link: "ServerLink | None") -> "ServerLink | None":
 
 
 class ServerStart:
-    """Of one server; remembers what it understood."""
+    """Opens links to one server and remembers which protocol version it speaks."""
 
     def __init__(
         self, server: ToolServer, surroundings: ProcessEnvironment, hooks: ServerHooks, log: ServerLog
@@ -333,11 +335,13 @@ class ServerStart:
         self._era: Literal["auto", "legacy"] = "auto"
 
     async def open(self) -> "ServerLink":
-        """A link whose server listed its tools. One that ends at the newer protocol's first question is asked in the
-        older one; one that hangs at it, at its next start.
+        """Open a link and list the server's tools.
+
+        A server that exits on the newer protocol's first request is asked in the older protocol at once; one that hangs
+        on it, at its next start.
 
         Raises:
-            LinkFault: it failed, or its time is over.
+            LinkFault: the server failed or exceeded its start-up time.
         """
         if isinstance(self._server.at, ServerAddress) and (problem := problem_with(self._server.at.url)):
             raise LinkFault("start", problem)
@@ -374,7 +378,10 @@ class ServerStart:
 async def follow_changes(
     link: "ServerLink", take: "Callable[[ServerLink, tuple[RemoteTool, ...]], None]", *, log: ServerLog, seconds: float
 ) -> None:
-    """Give on each new list, until cancelled; a list may take so many seconds."""
+    """Pass on each new tool list until cancelled.
+
+    `seconds` is the timeout of one listing. The gap doubles while changes keep arriving.
+    """
     gap = GATHER
     while True:
         quiet_since = time.monotonic()
@@ -389,43 +396,41 @@ async def follow_changes(
 
 
 class Restarts:
-    """The failures of one server since it last worked."""
+    """Failures of one server since it last worked."""
 
     def __init__(self) -> None:
         self.failures = 0
-        self.start_failed = False
-        """Whether its last start failed, so that nobody waits for another one."""
+        self.start_failed = False  # the last start failed, so the next one runs in the background
         self._last = 0.0
 
     @property
     def are_used_up(self) -> bool:
-        """Whether only the user starts it again."""
+        """True if only the user can start the server again."""
         return self.failures > RESTARTS
 
     @property
     def delay(self) -> float:
-        """Seconds from now until it may be started again."""
+        """Seconds until the next start is allowed."""
         return max(0.0, self._last + _DELAYS[min(self.failures, len(_DELAYS) - 1)] - time.monotonic())
 
     def failed(self, *, after: float) -> None:
-        """It failed, `after` seconds of running."""
+        """Record a failure that happened `after` seconds of running."""
         self.failures = 1 if after > PROVEN else self.failures + 1
         self.start_failed = after <= 0
         self._last = time.monotonic()
 
     def allow_one(self) -> None:
-        """It may be started once more, which nobody waits for."""
+        """Allow one more start, which runs in the background."""
         self.failures = min(self.failures, RESTARTS)
 
     def worked(self) -> None:
-        """It answered a call, or the user wants it restarted."""
+        """Reset the failures: a call succeeded, or the user asked for a restart."""
         self.failures = 0
         self.start_failed = False
 
 
 def load_sdk() -> None:
-    """Import what speaks the protocol, with what that imports when first used. It takes half a second: not for the
-    event loop."""
+    """Import the SDK and what it imports on first use. Takes half a second, so don't call it on the event loop."""
     with _loading, without_working_folder():
         defer_address_grammar()
         for name in _AT_FIRST_USE:

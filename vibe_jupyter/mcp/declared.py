@@ -1,4 +1,4 @@
-"""The MCP servers of the settings, each checked and with its name, and changes of that list."""
+"""MCP servers in the settings, validated and named, and functions that edit the list."""
 
 import asyncio
 import hashlib
@@ -21,24 +21,23 @@ from vibe_jupyter.mcp.tool_names import anonymous_name
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 
 _LOCAL_NAMES: Final = ("localhost",)
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: IPv4 addresses embedded in IPv6
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
-_HASH: Final = 6
-"""Characters of a hash in a name."""
+_HASH: Final = 6  # characters of the hash in a name
 _SSE: Final = "sse"
+# Headers whose values are always secret
 _CREDENTIALS: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
-"""Headers that hold a secret, whatever else is in their names."""
 
 _KEY = "mcp_servers"
 
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<otherwise>[^}]*))?\}")
+# Variables of other programs, such as ``${input:key}``
 _FOREIGN: Final = re.compile(r"\$\{(?!env:)[A-Za-z]+:[A-Za-z][^}]*\}")
-"""What means something in one program alone, such as ``${input:key}``, which asks for it."""
 
 
 def problem_with(url: str) -> str:
-    """Why no server is spoken to at this address; empty where nothing speaks against it."""
+    """Return why this address must not be contacted, or "" if it may."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -54,16 +53,18 @@ def problem_with(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is of this machine, by its spelling."""
+    """Return whether a URL's host is spelled as a loopback address. The name is not resolved."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     return host in _LOCAL_NAMES or host.endswith(".localhost") or _is_loopback(host)
 
 
 async def public_address(host: str, port: int) -> str:
-    """One address of a host that a server named, to be connected to as it is.
+    """Resolve a host that a server named, and return an address to connect to directly.
+
+    Connecting to the checked address rather than the name rules out DNS rebinding.
 
     Raises:
-        OSError: it is not known, or one of its addresses is not public.
+        OSError: the host is unknown, or one of its addresses is not public.
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(entry[4][0]) for entry in found]
@@ -74,7 +75,7 @@ async def public_address(host: str, port: int) -> str:
 
 
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether it leads to the world outside, also where it carries an older address in itself."""
+    """Return whether an address is publicly routable, including an IPv4 address embedded in an IPv6 one."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF).is_global
@@ -93,16 +94,13 @@ def _is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class DeclaredServer:
-    """One server as it is written. Its keys are looked up when it is started, and no earlier."""
+    """A server as written in the settings. Keys are looked up when it is started."""
 
-    written: ToolServer
-    """With ``${NAME}`` where the file has it."""
-    key_variable: str = ""
-    """Of the key that is sent to it; empty for none."""
+    written: ToolServer  # with ``${NAME}`` unexpanded
+    key_variable: str = ""  # variable with the API key, or ""
     key_header: str = ""
     key_format: str = ""
-    of_project: bool = False
-    """Whether the folder brings it, and not the user."""
+    of_project: bool = False  # True if the project declares it rather than the user
 
     @property
     def name(self) -> str:
@@ -110,7 +108,7 @@ class DeclaredServer:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables whose values it gets."""
+        """Names of the variables whose values the server receives."""
         match self.written.at:
             case ServerProgram(argv=argv, env=env, cwd=cwd):
                 texts: Iterable[str] = (*argv, *env.values(), cwd)
@@ -119,10 +117,10 @@ class DeclaredServer:
         return tuple(dict.fromkeys((*variable_names(texts), *filter(None, (self.key_variable,)))))
 
     def filled(self, environ: Mapping[str, str]) -> ToolServer:
-        """The server with the values in place.
+        """Return the server with variables expanded.
 
         Raises:
-            ConfigError: a variable is not set, or the address is none; the next step is in it.
+            ConfigError: a variable is not set, or the URL is invalid. The message includes the next step.
         """
         match self.written.at:
             case ServerProgram() as program:
@@ -142,14 +140,14 @@ class DeclaredServer:
         return self.written._replace(at=at)
 
     def secrets(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What it gets that nobody may read, by what it is called."""
+        """Return the secret values that the server receives, by label."""
         try:
             at = self.filled(environ).at
         except ConfigError:
             return {}
         given = at.env if isinstance(at, ServerProgram) else at.headers
         hidden = {name: value for name, value in given.items() if is_secret_name(name) or name.lower() in _CREDENTIALS}
-        # A header is a word for its kind and the key; the key alone may be met elsewhere.
+        # A header value may be a scheme and a key; redact the bare key as well.
         bare = {f"{name} of {self.name}": value.rpartition(" ")[2] for name, value in hidden.items()}
         return bare | {f"{name} for {self.name}": value for name, value in hidden.items()}
 
@@ -173,15 +171,14 @@ class DeclaredServer:
 
 @dataclass(frozen=True)
 class DeclaredServers:
-    """All of them."""
+    """All declared servers."""
 
     servers: tuple[DeclaredServer, ...] = ()
-    problems: tuple[str, ...] = ()
-    """Sentences for the user on those that cannot be used."""
+    problems: tuple[str, ...] = ()  # sentences for the user about servers that can't be used
 
 
 def mcp_servers(reading: SettingsReading) -> DeclaredServers:
-    """The servers that are declared, those that are switched off among them; nothing is started or opened."""
+    """Return the declared servers, including disabled ones. Starts and opens nothing."""
     servers: dict[str, DeclaredServer] = {}
     problems: list[str] = []
     if not reading.settings.enable_mcp:
@@ -229,7 +226,7 @@ def _declare_server(entry: McpStdio | McpHttp, origin: SettingOrigin) -> Declare
 
 
 def _working_folder(cwd: str, origin: SettingOrigin) -> str:
-    """Where it is started; a relative path begins at what its file belongs to."""
+    """Return the working directory. Relative paths start at the folder that the settings file belongs to."""
     if not cwd or "${" in cwd or origin.path is None:
         return cwd
     beside = origin.path.parent
@@ -238,14 +235,14 @@ def _working_folder(cwd: str, origin: SettingOrigin) -> str:
 
 
 def clean_name(name: str) -> str:
-    """The name as it may stand in the name of a tool."""
+    """Replace characters that aren't allowed in tool names."""
     if not name:
         return ""
     return _NOT_IN_NAMES.sub("_", name).strip("_") or f"server_{_short_hash(name)}"
 
 
 def _made_name(at: ServerProgram | ServerAddress, taken: Mapping[str, DeclaredServer]) -> str:
-    """A name for a server without one; a second one of the same host gets a longer name."""
+    """Name a server without a name. A second server on the same host gets a hash appended."""
     name = anonymous_name(at)
     if isinstance(at, ServerAddress) and name in taken and taken[name].written.at != at:
         return f"{name}_{_short_hash(at.url)}"
@@ -266,10 +263,10 @@ def _not_spoken(entry: McpOther, origin: SettingOrigin) -> str:
 
 
 def add_server(entry: Entry, environ: Mapping[str, str]) -> Path:
-    """Write a server that has a name; gives the file.
+    """Write a named server to the user's settings and return the file's path.
 
     Raises:
-        ConfigError: the file is no TOML, or cannot be written; nothing was changed.
+        ConfigError: the file is not valid TOML or cannot be written. Nothing was changed.
     """
     with changed_config(environ) as (path, document):
         put_entry(document, _KEY, entry, ("name",))
@@ -277,10 +274,10 @@ def add_server(entry: Entry, environ: Mapping[str, str]) -> Path:
 
 
 def remove_server(name: str, environ: Mapping[str, str]) -> Path:
-    """Take a server out; gives the file.
+    """Remove a server from the user's settings and return the file's path.
 
     Raises:
-        ConfigError: it is not in the user's file, or that cannot be written; nothing was changed.
+        ConfigError: the server is not in the user's file, or the file cannot be written. Nothing was changed.
     """
     with changed_config(environ) as (path, document):
         entries, place = _find_server(document, name, path)
@@ -291,10 +288,10 @@ def remove_server(name: str, environ: Mapping[str, str]) -> Path:
 
 
 def switch_server(name: str, environ: Mapping[str, str], *, on: bool) -> Path:
-    """Switch a server on or off; gives the file.
+    """Enable or disable a server and return the file's path.
 
     Raises:
-        ConfigError: it is not in the user's file, or that cannot be written; nothing was changed.
+        ConfigError: the server is not in the user's file, or the file cannot be written. Nothing was changed.
     """
     with changed_config(environ) as (path, document):
         entries, place = _find_server(document, name, path)
@@ -306,7 +303,7 @@ def switch_server(name: str, environ: Mapping[str, str], *, on: bool) -> Path:
 
 
 def _find_server(document: Any, name: str, path: Path) -> tuple[Any, int]:
-    """The list of servers and the place in it."""
+    """Return the list of servers and the index of this one."""
     entries = document.get(_KEY, [])
     for place, entry in enumerate(entries):
         if clean_name(str(entry.get("name", ""))) == name:
@@ -315,15 +312,15 @@ def _find_server(document: Any, name: str, path: Path) -> tuple[Any, int]:
 
 
 def variable_names(texts: Iterable[str]) -> list[str]:
-    """The variables in some texts, each once."""
+    """Return the names of the variables used in these texts, without duplicates."""
     return list(dict.fromkeys(match["name"] for text in texts for match in _VARIABLE.finditer(text)))
 
 
 def expand_variables(text: str, environ: Mapping[str, str]) -> str:
-    """The text with the values in it.
+    """Expand ``${NAME}``, ``${env:NAME}`` and ``${NAME:-default}``.
 
     Raises:
-        ConfigError: a variable is not set, and the text says no value for that; or it is no variable.
+        ConfigError: a variable is not set and has no default, or belongs to another program.
     """
     if foreign := _FOREIGN.search(text):
         raise ConfigError(

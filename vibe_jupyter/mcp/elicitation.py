@@ -1,6 +1,7 @@
-"""A server asks the user: its form or its page as a question card, and the answers as it wants them.
+"""Elicitation: show a server's form or page on a question card and convert the answers to its schema.
 
-The protocol allows flat forms of simple fields alone. Patterns are not checked: those of a stranger may take for ever.
+The protocol allows only flat forms with simple fields. Patterns are not checked: a regular expression from an untrusted
+server could take forever to match.
 """
 
 import math
@@ -18,32 +19,23 @@ from vibe_jupyter.tools.contract import AskPerson
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult
 
-ROUNDS: Final = 5
-"""How often a form is shown whose answers do not fit."""
-ADDRESS_LIMIT: Final = 2_000
-"""Characters of an address."""
+ROUNDS: Final = 5  # times that a form is shown in all; it is shown again after invalid answers
+ADDRESS_LIMIT: Final = 2_000  # characters of an address
 OPENED: Final = "I opened it and am done"
 
-FIELDS_LIMIT: Final = 20
-"""Fields of one form; a longer one is declined."""
-MESSAGE_LIMIT: Final = 2_000
-"""Characters of a server's message that are shown."""
-AGREE: Final = "Yes"
-"""Answers a form that has no fields."""
+FIELDS_LIMIT: Final = 20  # fields of one form; a longer form is declined
+MESSAGE_LIMIT: Final = 2_000  # characters shown of a server's message
+AGREE: Final = "Yes"  # label that accepts a form without fields
 
 Schema = Mapping[str, Any]
 
 Kind = Literal["string", "number", "integer", "boolean", "choice", "choices"]
 FieldValue = str | int | float | bool | list[str]
 
-LABEL_LIMIT: Final = 200
-"""Characters of a title, or of one choice."""
-WORDS_LIMIT: Final = 1_000
-"""Characters of a description."""
-CHOICES_LIMIT: Final = 60
-"""Choices of one field; where there are more, the answer is typed."""
-TEXT_LIMIT: Final = 10_000
-"""Characters of an answer."""
+LABEL_LIMIT: Final = 200  # characters of a title or a choice
+WORDS_LIMIT: Final = 1_000  # characters of a description
+CHOICES_LIMIT: Final = 60  # choices of one field; with more of them the answer is typed
+TEXT_LIMIT: Final = 10_000  # characters of an answer
 _SECRET: Final = re.compile(
     r"pass[\s_-]?(?:word|phrase|code)|passwor[dt]|secret|credential|token|api[\s_-]?key|private[\s_-]?key|access[\s_-]?key"
     r"|\bpin\b|\bcvv\b|\bcvc\b|\bssn\b|card[\s_-]?number|seed[\s_-]?phrase",
@@ -60,11 +52,11 @@ _NO: Final = ("no", "n", "false", "0", "off")
 
 
 async def answer_elicitation(server: str, params: "ElicitRequestParams", ask: AskPerson) -> "tuple[ElicitResult, str]":
-    """The answer for the server, and a line for its log.
+    """Ask the user and return the response for the server and a line for its log.
 
     Args:
-        server: its name, shown on the card.
-        params: what it asks.
+        server: the server's name, shown on the card.
+        params: the elicitation request.
         ask: puts questions to the user.
     """
     asker = f"the server {server}"
@@ -93,7 +85,7 @@ async def _answer_form(
 
 
 async def _answer_page(message: str, address: str, asker: str, ask: AskPerson) -> "tuple[ElicitResult, str]":
-    """Show where it leads; nothing is opened or fetched."""
+    """Show the host that a page belongs to. Nothing is opened or fetched."""
     host = host_of(address)
     if not host:
         return _elicit_result("decline"), "declined: no http(s) address with a host"
@@ -110,7 +102,7 @@ async def _answer_page(message: str, address: str, asker: str, ask: AskPerson) -
 
 
 def host_of(address: str) -> str:
-    """The host that an address leads to, in the letters of the wire; empty where it leads to none."""
+    """Return the host of an http(s) URL, IDNA-encoded and with its port, or "" if there is none."""
     if len(address) > ADDRESS_LIMIT or any(ord(letter) <= ord(" ") for letter in address):
         return ""
     try:
@@ -129,23 +121,23 @@ def _is_chosen(answers: Sequence[Answered] | None, label: str) -> bool:
 def _elicit_result(
     action: Literal["accept", "decline", "cancel"], content: Mapping[str, FieldValue] | None = None
 ) -> "ElicitResult":
-    from mcp_types import ElicitResult  # noqa: PLC0415 - it is loaded: a server of ours speaks
+    from mcp_types import ElicitResult  # noqa: PLC0415 - already loaded: one of our servers is running
 
     return ElicitResult(action=action, content=None if content is None else dict(content))
 
 
 class FormError(ValueError):
-    """A form that cannot be shown; the text says why."""
+    """A form that can't be shown. The message is the reason."""
 
 
 class ElicitationForm:
-    """One form while it is filled in."""
+    """A form that is being filled in."""
 
     def __init__(self, message: str, schema: Schema) -> None:
         """Read the server's schema.
 
         Raises:
-            FormError: it is larger or other than what the protocol allows.
+            FormError: the form is too large or not allowed by the protocol.
         """
         self._message = _cut_text(message, MESSAGE_LIMIT)
         properties: object = schema.get("properties", {})
@@ -159,16 +151,15 @@ class ElicitationForm:
         self._open = [_form_field(name, one, required=name in wanted) for name, one in fields.items()]
         self._is_empty = not self._open
         self._problems: dict[str, str] = {}
-        self.content: dict[str, FieldValue] = {}
-        """What was answered so far, by name."""
+        self.content: dict[str, FieldValue] = {}  # answers so far, by field name
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to ask."""
+        """True if every field has an answer."""
         return not self._open and not self._is_empty
 
     def questions(self) -> list[Question]:
-        """What is still to be asked."""
+        """Return the questions that are still open."""
         asked = [one.question(self._problems.get(one.name, "")) for one in self._open]
         if self._is_empty:
             asked = [Question(question="Do you agree?", options=(Choice(label=AGREE), Choice(label="No")))]
@@ -179,9 +170,9 @@ class ElicitationForm:
         return [first.model_copy(update={"question": words}), *asked[1:]]
 
     def take(self, answers: Sequence[Answered]) -> bool:
-        """Take the answers to `questions`, in their order; False when the user said no to a form without fields.
+        """Store the answers to `questions`, in order. Returns False if the user declined a form without fields.
 
-        What does not fit stays to be asked again, with the reason.
+        Fields with invalid answers are asked again, with the reason.
         """
         if self._is_empty:
             self._is_empty = False
@@ -203,26 +194,24 @@ class ElicitationForm:
 
 @dataclass(frozen=True)
 class FormField:
-    """One property of the server's schema."""
+    """A property of the form's schema."""
 
     name: str
     kind: Kind
     label: str
     words: str = ""
     required: bool = False
-    choices: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the server is sent, by what the user reads."""
+    choices: Mapping[str, str] = field(default_factory=dict[str, str])  # values to send, by label
     default: FieldValue | None = None
-    rules: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The schema itself, for bounds and format."""
+    rules: Mapping[str, Any] = field(default_factory=dict[str, Any])  # the field's schema, for bounds and format
 
     @property
     def is_secret(self) -> bool:
-        """Whether it looks like a password or key."""
+        """True if the field seems to ask for a password or key."""
         return self.kind == "string" and looks_secret(f"{self.name} {self.label} {self.words}")
 
     def question(self, problem: str = "") -> Question:
-        """What the user is asked; `problem` says why once more."""
+        """Return the question for this field. `problem` explains why it is asked again."""
         lines = [problem, SECRET_WARNING if self.is_secret else "", f"{self.label} ({self._wanted_text()})", self.words]
         options = tuple(self.choices) if len(self.choices) <= CHOICES_LIMIT else ()
         return Question(
@@ -233,10 +222,10 @@ class FormField:
         )
 
     def value(self, answer: Answered) -> FieldValue | None:
-        """The answer as a value; None where nothing is sent for this field.
+        """Convert an answer to a value, or None if nothing is sent for this field.
 
         Raises:
-            WrongAnswerError: it does not fit.
+            WrongAnswerError: the answer is invalid.
         """
         chosen = [*answer.selected, *([answer.other.strip()] if answer.other.strip() else [])]
         if not chosen:
@@ -256,7 +245,7 @@ class FormField:
                 return self._parse_text(chosen[0])
 
     def _wanted_text(self) -> str:
-        """What an answer looks like, and whether one is needed."""
+        """Describe the expected format, and whether the field is optional."""
         low, high = self.rules.get("minimum"), self.rules.get("maximum")
         match self.kind:
             case "integer" | "number":
@@ -354,7 +343,7 @@ def _field_kind(name: str, rules: Schema) -> tuple[Kind, dict[str, str]]:
 
 
 def _field_choices(name: str, rules: Schema, outer: Schema) -> dict[str, str]:
-    """What is sent by what is shown; two that look the same are distinguished by what is sent."""
+    """Return values by label. Duplicate labels get their value appended."""
     titled = rules.get("oneOf") or rules.get("anyOf")
     pairs: list[tuple[str, str]] = []
     if isinstance(titled, list):
@@ -383,7 +372,7 @@ def _default_value(value: object) -> FieldValue | None:
 
 
 def _number_bounds(rules: Schema) -> dict[str, Any]:
-    """The bounds that are what they should be, and the format."""
+    """Return the numeric bounds, ignoring malformed ones, and the format."""
     bounds = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
     kept = {key: rules[key] for key in bounds if isinstance(rules.get(key), int | float)}
     return {**kept, "format": rules.get("format", "")}
@@ -394,12 +383,12 @@ def _cut_text(text: str, limit: int) -> str:
 
 
 def looks_secret(text: str) -> bool:
-    """Whether a text speaks of passwords or keys."""
+    """Return whether a text mentions passwords or keys."""
     return _SECRET.search(text) is not None
 
 
 class WrongAnswerError(ValueError):
-    """An answer does not fit; the text says what would."""
+    """An invalid answer. The message describes a valid one."""
 
 
 def _boolean_value(said: str) -> bool:

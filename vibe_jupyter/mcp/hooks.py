@@ -1,6 +1,7 @@
-"""What a server may ask of us while it runs, for which call, and the time that takes.
+"""Callbacks for requests that a server sends while it runs, the calls they belong to, and the time they take.
 
-Who takes back a question records it on the way out; a second cancellation would cut that short.
+Withdrawing a question writes a record during cancellation, and a second cancellation would interrupt that. Tasks are
+therefore cancelled only once.
 """
 
 import asyncio
@@ -26,14 +27,13 @@ if TYPE_CHECKING:
 
 OfferedFeature = Literal["elicitation", "sampling", "roots"]
 
-_LOOK: Final = 0.05
-"""Seconds between two looks at a pause that goes on when the time is over."""
+_LOOK: Final = 0.05  # seconds between checks while paused after the timeout
 
 T = TypeVar("T")
 
 
 class ServerPause:
-    """Adds up the time in which at least one answer of ours was due."""
+    """Total time in which the server waited for at least one response of ours."""
 
     def __init__(self) -> None:
         self._passed = 0.0
@@ -42,7 +42,7 @@ class ServerPause:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """While a user, or the model, is asked."""
+        """Count the time inside the block, in which the user or the model is asked."""
         if not self._open:
             self._since = time.monotonic()
         self._open += 1
@@ -54,7 +54,10 @@ class ServerPause:
                 self._passed += time.monotonic() - self._since
 
     async def wait(self, tasks: "Collection[asyncio.Future[Any]]", seconds: float) -> None:
-        """Until one of them is done, or the time is over; it does not pass while the server waits for us."""
+        """Wait until a task is done or the timeout has passed.
+
+        The timeout is suspended while the server waits for us.
+        """
         began, before = time.monotonic(), self._paused_seconds()
         while not any(task.done() for task in tasks):
             left = seconds + (self._paused_seconds() - before) - (time.monotonic() - began)
@@ -67,41 +70,41 @@ class ServerPause:
 
 
 class ServerHooks(Protocol):
-    """Answers to the requests of servers. A call's time does not run while a server waits for an answer of ours."""
+    """Handlers of server requests. A call's timeout is suspended while the server waits for a response of ours."""
 
     @property
     def offers(self) -> frozenset[OfferedFeature]:
-        """The capabilities we announce to servers; sampling only to those it is declared for."""
+        """Client capabilities to advertise. Sampling is advertised only to servers whose settings enable it."""
         ...
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
-        """Put a server's question to the user."""
+        """Ask the user a server's question."""
         ...
 
     async def sample(self, server: str, params: "CreateMessageRequestParams") -> "CreateMessageResult | ErrorData":
-        """Let the model write something for a server."""
+        """Generate text for a server with the run's model."""
         ...
 
     async def roots(self) -> "ListRootsResult | ErrorData":
-        """The folders a server may look into."""
+        """Return the folders that a server may access."""
         ...
 
     def log(self, server: str, level: str, text: str) -> None:
-        """A server sent a line for its log, which is kept already."""
+        """Handle a log message of a server. The connection has stored it already."""
         ...
 
     def auth(self, server: ToolServer, pause: ServerPause) -> "httpx2.Auth | None":
-        """What signs the requests to a remote server beside its declared headers.
+        """Return authentication for a remote server's requests, in addition to its declared headers.
 
         Args:
-            server: a remote one.
-            pause: held by `running()` while a user signs in, so that no time-out runs.
+            server: a remote server.
+            pause: entered with `running()` while the user signs in, so that no timeout runs.
         """
         ...
 
 
 class RefuseAllHooks:
-    """Where nobody answers servers."""
+    """Hooks that decline every request."""
 
     @property
     def offers(self) -> frozenset[OfferedFeature]:
@@ -130,14 +133,14 @@ def _refusal_error() -> "ErrorData":
 
 
 class SideTasks:
-    """Of one loop."""
+    """Tasks of one event loop that can be cancelled together."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
         self._ending: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Do it in a task of its own; None when `end` came first."""
+        """Run `work` in a separate task. Returns None if `end` cancelled it."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._forget_task)
@@ -150,7 +153,7 @@ class SideTasks:
         return None if task.cancelled() else task.result()
 
     async def end(self) -> None:
-        """Have all of it ended."""
+        """Cancel all tasks and wait for them."""
         running = set(self._running)
         for task in running:
             self._cancel_task(task)
@@ -166,26 +169,28 @@ class SideTasks:
         self._running.discard(task)
         self._ending.discard(task)
         if not task.cancelled():
-            task.exception()  # told to who waits, if anybody still does
+            task.exception()  # mark the exception as retrieved; `run` raises it if its caller still waits
 
 
 @dataclass(eq=False)
 class _OpenCall:
     server: str
     context: ToolContext
-    asked: SideTasks = field(default_factory=SideTasks)
-    """What the server asked and nobody has answered yet."""
+    asked: SideTasks = field(default_factory=SideTasks)  # pending requests of the server
 
 
 class OpenCalls:
-    """Engine loop only."""
+    """Open calls of all servers, innermost last. Engine loop only."""
 
     def __init__(self) -> None:
         self._open: list[_OpenCall] = []
 
     @asynccontextmanager
     async def of(self, server: str, context: ToolContext) -> AsyncGenerator[None]:
-        """A call of this server goes on. At its end nothing that the server asked for it waits any longer."""
+        """Register a call while the block runs.
+
+        Requests of the server for it that are still pending at the end are cancelled.
+        """
         call = _OpenCall(server, context)
         self._open.append(call)
         try:
@@ -195,13 +200,14 @@ class OpenCalls:
             await call.asked.end()
 
     def has(self, server: str) -> bool:
-        """Whether a call of this server is open."""
+        """Return whether a call of this server is open."""
         return any(call.server == server for call in self._open)
 
     async def ask_for(self, server: str, work: Callable[[ToolContext], Coroutine[Any, Any, T]]) -> T | None:
-        """Do what a server asked, for the innermost of its calls; None when none is open, or when it ended meanwhile.
+        """Handle a server's request within its innermost call. Returns None if no call is open or the call ended first.
 
-        It runs in a task of its own, which ends with the call, since whoever delivers the question lives longer.
+        The work runs in a separate task that ends with the call, because the caller's task, which delivers the request,
+        outlives it.
         """
         call = next((one for one in reversed(self._open) if one.server == server), None)
         return None if call is None else await call.asked.run(work(call.context))

@@ -1,6 +1,6 @@
-"""A server that runs elsewhere, spoken to over streamable HTTP within bounds.
+"""Streamable HTTP transport for remote servers, with limits on size and time.
 
-Imports the SDK's HTTP client: imported itself when the first server starts.
+Imports the SDK's HTTP client, so import this module only when the first server starts.
 """
 
 import json
@@ -29,36 +29,29 @@ if TYPE_CHECKING:
         WriteStream,  # pyright: ignore[reportPrivateUsage]
     )
 
-CONNECT_TIMEOUT: Final = 10.0
-"""Seconds to reach the server, and to hand it a request."""
+CONNECT_TIMEOUT: Final = 10.0  # seconds to connect to the server and to send it a request
+# Seconds without data; a call has its own shorter timeout, suspended while a user is asked
 STALL_TIMEOUT: Final = 3600.0
-"""Seconds without a byte of an answer; a call has its own, shorter time, which rests while a user is asked."""
 
-NOTICE_TIMEOUT: Final = 5.0
-"""Seconds for what needs no answer."""
-GOODBYE_TIMEOUT: Final = 1.0
-"""Seconds for the end of a session."""
-ERROR_LIMIT: Final = 64 * 1024
-"""Bytes read of an answer that says no."""
-SESSION_LOST: Final = "session lost"
-"""Data of the error a request gets whose session the server does not know any more."""
-NOT_ALLOWED: Final = "not allowed"
-"""Data of the error a request gets that is not signed as the server wants."""
-UNREACHABLE: Final = "unreachable"
-"""Data of the error a request gets that found no server."""
+NOTICE_TIMEOUT: Final = 5.0  # seconds for a notification, which has no response
+GOODBYE_TIMEOUT: Final = 1.0  # seconds for ending a session
+ERROR_LIMIT: Final = 64 * 1024  # bytes read of an error response
+SESSION_LOST: Final = "session lost"  # error data of a request whose session the server has lost
+NOT_ALLOWED: Final = "not allowed"  # error data of a request that the server did not authorize
+UNREACHABLE: Final = "unreachable"  # error data of a request that could not reach the server
 _SIGN: Final = "; its key is missing or wrong"
 _PACKED: Final = "it sent a compressed answer, which was not requested: its content could be of any size"
 _ENDLESS: Final = "subscriptions/listen"
 _SERVER_ERROR: Final = -32000
 
+# Found in error responses of servers that lost the session
 _NO_SESSION: Final = re.compile(rb"session|not initialized", re.IGNORECASE)
-"""What a server says that no longer knows one."""
 
 _KEPT_HEADERS: Final = ("www-authenticate", "retry-after", "mcp-session-id", "mcp-protocol-version")
 
 
 class HttpTransport:
-    """One life of the connection; the SDK's Client enters and leaves it."""
+    """Transport of one connection, entered and exited by the SDK's Client."""
 
     def __init__(self, address: ServerAddress, auth: httpx2.Auth | None = None) -> None:
         self._address = address
@@ -80,8 +73,8 @@ class HttpTransport:
 
     def _http_client(self) -> httpx2.AsyncClient:
         tls = self._address.url.lower().startswith("https:")
-        with without_working_folder():  # httpx imports what it connects with when it is first to
-            # A proxy is asked for what is on other machines only.
+        with without_working_folder():  # httpx imports its network backend on first use
+            # Proxies are used for other machines only.
             inner = httpx2.AsyncClient(
                 verify=_ssl_context(tls=tls), trust_env=not is_loopback(self._address.url), timeout=CONNECT_TIMEOUT
             )
@@ -94,18 +87,17 @@ class HttpTransport:
 
 
 class CheckedStream:
-    """The stream to write to; what cannot be sent fails the call alone, not the connection."""
+    """Write stream that checks messages first: one that can't be serialized fails its call, not the connection."""
 
     def __init__(self, inner: "WriteStream[SessionMessage]") -> None:
         self._inner = inner
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Hand on a message, if it can be written as JSON."""
+        """Send a message if it can be serialized as JSON."""
         item.message.model_dump_json(by_alias=True, exclude_unset=True)
         await self._inner.send(item)
 
     async def aclose(self) -> None:
-        """No more is sent."""
         await self._inner.aclose()
 
     async def __aenter__(self) -> Self:
@@ -118,7 +110,7 @@ class CheckedStream:
 
 
 def _ssl_context(*, tls: bool) -> ssl.SSLContext:
-    """The public authorities, and those of the system, SSL_CERT_FILE and SSL_CERT_DIR."""
+    """Build a context with certifi's authorities, the system's, and those of SSL_CERT_FILE and SSL_CERT_DIR."""
     if not tls:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context = httpx2.create_ssl_context(trust_env=False)
@@ -127,7 +119,7 @@ def _ssl_context(*, tls: bool) -> ssl.SSLContext:
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Stands between the SDK and the network, for one server."""
+    """Transport of one server that enforces limits and turns HTTP failures into JSON-RPC errors."""
 
     def __init__(self, inner: httpx2.AsyncClient, endpoint: str) -> None:
         self._inner = inner
@@ -161,7 +153,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     def _is_message(self, request: httpx2.Request) -> bool:
-        """Whether the SDK waits for an answer in the protocol's form; sign-in speaks otherwise."""
+        """Return whether the SDK expects a JSON-RPC response. Sign-in requests don't."""
         return (
             request.method == "POST"
             and _url_origin(request.url) == _url_origin(self._endpoint)
@@ -174,14 +166,14 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         return await self._inner.send(request, stream=True, follow_redirects=False)
 
     async def _send_abroad(self, request: httpx2.Request) -> httpx2.Request:
-        """A request to where the server sends us, as sign-in does: encrypted, and to a public address only."""
+        """Restrict a request to another origin, as OAuth sends them: HTTPS only, and to a public address."""
         url = str(request.url)
         if is_loopback(url) and is_loopback(str(self._endpoint)):
             return request
         if request.url.scheme != "https":
             raise httpx2.UnsupportedProtocol(f"{request.url.host} is contacted over https only", request=request)
         address = await public_address(request.url.host, request.url.port or 443)
-        if urllib.request.getproxies():  # the proxy finds the host by itself
+        if urllib.request.getproxies():  # the proxy resolves the host
             return request
         return httpx2.Request(
             request.method,
@@ -193,7 +185,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer. Breaking off is an error of reading, which the SDK answers for this request alone."""
+    """Response body with a size limit.
+
+    Exceeding it raises a read error, which the SDK reports for this request only.
+    """
 
     def __init__(self, response: httpx2.Response, limit: int | None) -> None:
         self._response = response
@@ -215,7 +210,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Readable(httpx2.AsyncByteStream):
-    """The body of an answer to a message, without what is nested too deep."""
+    """Response body of a message, with JSON cut where it is nested too deeply."""
 
     def __init__(self, inner: _Bounded, *, is_whole: bool) -> None:
         self._inner = inner
@@ -235,7 +230,7 @@ class _Readable(httpx2.AsyncByteStream):
 async def _refusal_response(
     response: httpx2.Response, request: httpx2.Request, message: dict[str, Any]
 ) -> httpx2.Response:
-    """An answer of 400 and above, in the protocol's form: as the server put it, or in our words."""
+    """Convert a response of 400 and above to a JSON-RPC error: the server's own, or one that we make."""
     try:
         body = await _read_body(response)
     finally:
@@ -254,8 +249,11 @@ async def _refusal_response(
 
 
 def _is_session_lost(response: httpx2.Response, body: bytes, message: dict[str, Any]) -> bool:
-    """Whether a server no longer knows the session, as after its restart. The protocol says 404; many say 400, since
-    an example of the SDK does, or 401. An answer to this very request is none of these."""
+    """Return whether the server no longer knows the session, as after a restart.
+
+    The protocol says 404. Many servers send 400, because an example of the SDK does, or 401. A response with the id of
+    this very request is an ordinary error.
+    """
     if response.status_code == HTTPStatus.NOT_FOUND:
         return True
     if response.status_code not in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED):
@@ -266,7 +264,7 @@ def _is_session_lost(response: httpx2.Response, body: bytes, message: dict[str, 
 
 
 def _limit_time(request: httpx2.Request, message: dict[str, Any]) -> None:
-    """What nobody waits for must not hold up what comes after it."""
+    """Limit requests that have no waiting caller, so that they can't block later ones."""
     limits: dict[str, float | None] = dict(request.extensions.get("timeout", {}))
     if request.method == "DELETE":
         limits = dict.fromkeys(("connect", "read", "write", "pool"), GOODBYE_TIMEOUT)
@@ -296,12 +294,12 @@ async def _read_body(response: httpx2.Response) -> bytes:
 
 
 def _error_in(body: bytes) -> object:
-    """What an answer says as an error of the protocol; None where it is something else."""
+    """Return the JSON-RPC error in a response, or None."""
     return _json_object(body).get("error")
 
 
 def _json_object(body: bytes) -> dict[str, Any]:
-    """The object in it; an empty one where it is something else."""
+    """Parse a JSON object. Returns {} for anything else."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -329,7 +327,7 @@ def _error_body(message: str, data: str | None) -> bytes:
 
 
 def _is_whole(response: httpx2.Response) -> bool:
-    """Whether the answer is one document; a stream of events has bounds of its own."""
+    """Return whether the response is one document. Event streams have separate limits."""
     return not response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
 

@@ -1,4 +1,4 @@
-"""What a server says beside its answers, and what went wrong with it, in words."""
+"""Log of one server (stderr, log messages, our own notes), and error messages for its failures."""
 
 import logging
 import shlex
@@ -15,34 +15,26 @@ from urllib.parse import urlsplit
 from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 
-LOG_LIMIT: Final = 64 * 1024
-"""Characters kept of one server; the oldest lines go first."""
-LINE_LIMIT: Final = 2_000
-"""Characters of one line."""
-TAIL_LINES: Final = 6
-"""Lines told with a failure."""
-TAIL_WIDTH: Final = 300
-"""Characters of one of them; the log has more."""
-OURS: Final = "client"
-"""The source of what our side says about a server."""
-_SHORTEST_SECRET: Final = 8
-"""Characters; a shorter value is no key, and striking it out would garble the text."""
+LOG_LIMIT: Final = 64 * 1024  # characters kept per server; the oldest lines are dropped
+LINE_LIMIT: Final = 2_000  # characters of one line
+TAIL_LINES: Final = 6  # lines quoted with a failure
+TAIL_WIDTH: Final = 300  # characters of a quoted line; the log has more
+OURS: Final = "client"  # source of our own messages about a server
+_SHORTEST_SECRET: Final = 8  # characters; a shorter value is no key, and redacting it would garble the text
 
 FaultKind = Literal[
-    "start",  # it could not be started, or ended before its tools were listed
-    "given up",  # it failed too often to be started once more
+    "start",  # could not be started, or ended before its tools were listed
+    "given up",  # failed too often to be restarted
     "slow start",  # its tools were not listed in time
-    "gone",  # it ended, or cannot be reached any more
-    "session",  # it does not know our session any more, and did nothing
-    "slow",  # a call took too long
-    "answer",  # it said no, or something that is no answer
+    "gone",  # ended, or is no longer reachable
+    "session",  # lost our session, and did nothing
+    "slow",  # a call timed out
+    "answer",  # an error response, or an invalid one
 ]
 
-_COMMAND_LENGTH: Final = 120
-"""Characters of a command in a sentence."""
+_COMMAND_LENGTH: Final = 120  # characters of a command in a sentence
 
-_LOGGERS: Final = ("mcp", "client", "httpx2", "httpcore2")
-"""Their roots; the SDK's sessions call themselves "client"."""
+_LOGGERS: Final = ("mcp", "client", "httpx2", "httpcore2")  # root loggers of the SDK, whose sessions log as "client"
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class _Line:
 
 
 class ServerLog:
-    """The last lines of one server, without the values it was given as keys."""
+    """The last lines of one server's log, with its secrets redacted."""
 
     def __init__(self, server: ToolServer) -> None:
         self._secrets = {
@@ -65,41 +57,40 @@ class ServerLog:
         self._lines: deque[_Line] = deque()
         self._size = 0
         self._rest = ""
-        self._recent = 0
-        """Lines since the last start."""
+        self._recent = 0  # lines since the last start
 
     def begin(self) -> None:
-        """The server is restarted: what it said before explains nothing of what comes."""
+        """Mark a restart: earlier lines don't explain later failures."""
         self._take_rest()
         self._recent = 0
 
     def lines(self) -> list[str]:
-        """All that is kept, oldest first, each with its time and where it came from."""
+        """Return all lines, oldest first, each with its time and source."""
         self._take_rest()
         return [str(line) for line in self._lines]
 
     def tail(self) -> str:
-        """The server's own last lines since its start, for the words of a failure."""
+        """Return the server's last lines since its start, to quote with a failure."""
         self._take_rest()
         recent = list(self._lines)[len(self._lines) - self._recent :]
         told = [line.text for line in recent if line.source != OURS][-TAIL_LINES:]
         return "\n".join(text if len(text) <= TAIL_WIDTH else f"{text[:TAIL_WIDTH]} […]" for text in told)
 
     def add(self, source: str, text: str) -> None:
-        """Keep a text, each of its lines for itself."""
+        """Add a text, split into lines."""
         for line in text.splitlines():
             self._keep_line(source, line)
 
     def feed(self, chunk: bytes) -> None:
-        """Keep what came on standard error; a line may come in pieces."""
+        """Add a chunk of standard error. Incomplete lines are buffered."""
         *lines, rest = (self._rest + chunk.decode("utf-8", "replace")).split("\n")
         for line in lines:
             self._keep_line("stderr", line)
-        # What has no newline is cut, so that it cannot grow.
+        # Limit the buffer for output without newlines.
         self._rest = rest[-LINE_LIMIT:]
 
     def without_keys(self, text: str) -> str:
-        """The text without the values the server was given."""
+        """Redact the secrets that the server was given."""
         for value, name in self._secrets.items():
             text = text.replace(value, f"[redacted: {name}]")
         return text
@@ -126,17 +117,19 @@ def _given_secrets(server: ToolServer) -> Mapping[str, str]:
 
 
 class LinkFault(Exception):
-    """Something went wrong on one link; the connection decides what follows from it."""
+    """A failure on one link. The connection decides on the consequences."""
 
     def __init__(self, kind: FaultKind, what: str) -> None:
         super().__init__(what)
         self.kind: FaultKind = kind
-        self.what = what
-        """Goes on where a sentence begins with the server's name."""
+        self.what = what  # continues a sentence that starts with the server's name
 
 
 def server_error(server: ToolServer, fault: LinkFault, log: ServerLog) -> ServerError:
-    """The error to raise: who, where, what; and where the server itself is in trouble its last words and what to do."""
+    """Build the error to raise.
+
+    Unless it is an error response, it includes the server's last log lines and the next step.
+    """
     sentence = log.without_keys(f"The MCP server {server.name} ({server_location(server)}) {fault.what.rstrip('.')}.")
     if fault.kind == "answer":
         return ServerError(sentence, server=server.name)
@@ -151,7 +144,7 @@ def _in_location(server: ToolServer) -> str:
 
 
 def server_location(server: ToolServer) -> str:
-    """The command or the host of a server, short."""
+    """Return the server's command, shortened, or its host."""
     if isinstance(server.at, ServerProgram):
         command = shlex.join(server.at.argv)
         return command if len(command) <= _COMMAND_LENGTH else f"{command[:_COMMAND_LENGTH]} […]"
@@ -163,7 +156,7 @@ _current: ContextVar[ServerLog | None] = ContextVar("server log", default=None)
 
 @contextmanager
 def logging_to(log: ServerLog) -> Generator[None]:
-    """Inside, and in tasks that are started inside, the SDK speaks of this server."""
+    """Attribute the SDK's log records to this server inside the block and in tasks started there."""
     token = _current.set(log)
     try:
         yield
@@ -173,7 +166,7 @@ def logging_to(log: ServerLog) -> Generator[None]:
 
 @cache
 def capture_sdk_logs() -> None:
-    """Stand between the SDK's loggers and whatever the user has set up for logging."""
+    """Intercept the SDK's log records before they reach the user's logging configuration."""
     catcher = _Catcher()
     for name in _LOGGERS:
         logger = logging.getLogger(name)
@@ -182,7 +175,7 @@ def capture_sdk_logs() -> None:
 
 
 class _Catcher(logging.Handler):
-    """Takes what was logged for a server of ours; the user's own use of the SDK is logged as ever."""
+    """Log handler for records about our servers. Records of the user's own use of the SDK go to the root logger."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = _current.get()

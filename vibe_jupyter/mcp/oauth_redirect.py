@@ -1,4 +1,4 @@
-"""The address on this machine that the browser comes back to at the end of a sign-in (OAuth)."""
+"""Loopback redirect URI for OAuth sign-in, and the listener behind it (RFC 8252, section 7.3)."""
 
 import asyncio
 import html
@@ -11,28 +11,26 @@ from urllib.parse import parse_qs, urlsplit
 
 PATH: Final = "/callback"
 HOST: Final = "127.0.0.1"
-REQUEST_LIMIT: Final = 16 * 1024
-"""Bytes of the browser's request."""
-REQUEST_TIMEOUT: Final = 10.0
-"""Seconds in which it has to arrive."""
+REQUEST_LIMIT: Final = 16 * 1024  # bytes of the browser's request
+REQUEST_TIMEOUT: Final = 10.0  # seconds for the browser's request to arrive
 _PAGE: Final = "<!doctype html><meta charset=utf-8><title>vibe-jupyter</title><p>{words}</p>"
 
 
 class SignInError(Exception):
-    """Signing in came to nothing; the text says why, for the user."""
+    """Signing in failed. The message is the reason, for the user."""
 
 
 class PortTaken(SignInError):
-    """Another sign-in listens where the browser was to come back to."""
+    """The redirect port is taken, for example by another kernel's sign-in."""
 
 
 class NobodyAsked(SignInError):
-    """The page was not shown."""
+    """The sign-in page could not be shown, or the user declined it."""
 
 
 @dataclass(frozen=True)
 class RedirectAnswer:
-    """What the address of the last page says."""
+    """Parameters of the authorization response."""
 
     code: str
     state: str
@@ -41,7 +39,7 @@ class RedirectAnswer:
 
 
 def read_redirect(address: str) -> RedirectAnswer | None:
-    """Read an address that the browser was sent to; None where it is none of this kind."""
+    """Parse an authorization response from a redirect URL, or None if it is something else."""
     try:
         query = parse_qs(urlsplit(address).query)
     except ValueError:
@@ -54,10 +52,10 @@ def read_redirect(address: str) -> RedirectAnswer | None:
 
 
 def free_port(wanted: int = 0) -> int:
-    """A port that nobody listens on, if possible the wanted one."""
+    """Return a free port, preferably the wanted one."""
     for port in dict.fromkeys((wanted, 0)):
         with socket.socket() as probe:
-            if os.name == "posix":  # as asyncio listens: one that a sign-in used a moment ago is free
+            if os.name == "posix":  # like asyncio: a port is free again right after a sign-in closed it
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
@@ -68,20 +66,20 @@ def free_port(wanted: int = 0) -> int:
 
 
 class RedirectListener:
-    """Listens for one browser that knows the state of this sign-in; others are turned away and change nothing."""
+    """Listener for the browser of one sign-in. Requests with another state are rejected and change nothing."""
 
     def __init__(self, port: int, state: str) -> None:
+        # Resolved when the browser returns
         self.came: asyncio.Future[RedirectAnswer] = asyncio.get_running_loop().create_future()
-        """Done when the browser came back."""
         self._port = port
         self._state = state
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Begin to listen.
+        """Start listening.
 
         Raises:
-            PortTaken: meanwhile.
+            PortTaken: another process has taken the port in the meantime.
         """
         try:
             self._server = await asyncio.start_server(self._answer_browser, HOST, self._port, limit=REQUEST_LIMIT)
@@ -89,13 +87,12 @@ class RedirectListener:
             raise PortTaken(f"Port {self._port} is taken ({error.strerror}). Try again.") from error
 
     def close(self) -> None:
-        """Listen no more."""
         if self._server is not None:
             self._server.close()
         self.came.cancel()
 
     def take(self, back: RedirectAnswer | None) -> bool:
-        """Whether this is the end of this very sign-in; it is then what was waited for."""
+        """Accept a response that belongs to this sign-in, and return whether it does."""
         if back is None or not self.fits(back):
             return False
         if not self.came.done():
@@ -103,7 +100,7 @@ class RedirectListener:
         return True
 
     def fits(self, back: RedirectAnswer | None) -> bool:
-        """Whether this would be the end of this very sign-in."""
+        """Return whether a response belongs to this sign-in."""
         return back is not None and secrets.compare_digest(back.state.encode(), self._state.encode())
 
     async def _answer_browser(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,7 +116,7 @@ class RedirectListener:
             )
             await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a browser that went away, or something that is none
+            pass  # the browser disconnected, or the client is not a browser
         finally:
             writer.close()
 

@@ -1,8 +1,9 @@
-"""The answers a program owes us, and the lines it sends, in bounded memory.
+"""Track the responses that a local server owes us, and parse its lines in bounded memory.
 
-Imports the SDK: imported itself when the first server starts.
+Imports the SDK, so import this module only when the first server starts.
 
-What lies too deep is cut off, so that the one tool or result it belongs to is refused alone, by those who judge these.
+JSON that is nested too deeply is cut, so that only the tool or result it belongs to is rejected, by the code that
+validates those.
 """
 
 import asyncio
@@ -26,47 +27,42 @@ from pydantic_core import from_json
 
 from vibe_jupyter.mcp.log import ServerLog
 
-MESSAGE_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of one message; a longer answer fails its call."""
+MESSAGE_LIMIT: Final = 4 * 1024 * 1024  # bytes of one message; a longer response fails its call
+# Bytes since the last response that are not a message; beyond that the program is stopped
 NOISE_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes that are no message, since the last answer; a program that writes more is ended."""
+# Seconds for the newer protocol's first request; without a response the older protocol is used
 PROBE_TIMEOUT: Final = 3.0
-"""Seconds for the first question of the newer protocol; who does not answer it is asked in the older one."""
-PROBE: Final = "server/discover"
-"""That question."""
+PROBE: Final = "server/discover"  # method of that request
 
-_EDGE: Final = 256
-"""Bytes kept of each end of a line that is too long."""
+_EDGE: Final = 256  # bytes kept of either end of a line that is too long
 _ID: Final = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,100}")'
 _ID_FIRST: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
 _ID_LAST: Final = re.compile(_ID + rb"\s*\}\s*\Z")
 
+# Levels of nesting that are kept of a message. The SDK parses 200. A definition may have 150
+# (`tool_sanitizer.DEPTH_LIMIT`) and begins a few levels below the top, so one that was cut is still recognized as too
+# deep.
 CUT_DEPTH: Final = 180
-"""Levels of objects and lists that are left of a message. The SDK reads 200; a definition may have 150, a few levels
-below the top of its message (`sieve.DEPTH_LIMIT`), so that one that was cut is still seen to be too deep."""
 _LINE_END: Final = re.compile(rb"([\r\n])")
 _DATA: Final = b"data:"
 
 
 @dataclass(frozen=True)
 class TooLong:
-    """A line of which only the ends were kept, or the beginning of one that does not end."""
+    """A line that exceeds the limit, complete or still incoming, of which only the ends are kept."""
 
-    size: int
-    """Bytes."""
-    request: str | int | None
-    """The id that stands at an end of it, if one does: of the request it answers."""
+    size: int  # bytes
+    request: str | int | None  # id of the request it answers, if found at either end
     ended: bool
 
 
 class PendingResponses:
-    """Of one program."""
+    """Requests to one program that still await a response."""
 
     def __init__(
         self, log: ServerLog, answer: Callable[[JSONRPCMessage], None], give_up: Callable[[str], None]
     ) -> None:
-        self.heard = 0
-        """Messages that came."""
+        self.heard = 0  # messages received
         self._log = log
         self._answer = answer
         self._give_up = give_up
@@ -74,7 +70,7 @@ class PendingResponses:
         self._noise = 0
 
     def note(self, message: JSONRPCMessage) -> None:
-        """A message of ours: which answer is due for it, or is not wanted any more."""
+        """Track an outgoing message: a request awaits a response, and a cancellation withdraws one."""
         if isinstance(message, JSONRPCRequest):
             self._asked.add(message.id)
             if message.method == PROBE:
@@ -83,7 +79,7 @@ class PendingResponses:
             self._asked.discard((message.params or {}).get("requestId", ""))
 
     def parse(self, line: bytes) -> JSONRPCMessage | None:
-        """The message of a line; None for one that is none, which goes to the log."""
+        """Parse a line. Returns None for a line that is no message, which goes to the log."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -100,7 +96,7 @@ class PendingResponses:
         return message
 
     def _odd_answer(self, line: bytes) -> JSONRPCResponse | None:
-        """An answer that is due, but nested too deep for the SDK, or with a result that is no object."""
+        """Parse a response that is nested too deeply for the SDK, or whose result is not an object."""
         try:
             read = cut(json.loads(line))
         except (ValueError, RecursionError):
@@ -114,13 +110,17 @@ class PendingResponses:
         return JSONRPCResponse(jsonrpc="2.0", id=given, result=whole)
 
     def count_noise(self, size: int) -> None:
-        """Bytes came that are no message."""
+        """Count bytes that are not a message, and give up on the program beyond the limit."""
         self._noise += size
         if self._noise > NOISE_LIMIT:
             self._give_up(f"it wrote more than {NOISE_LIMIT // 2**20} MiB that are not a response")
 
     def too_long(self, line: TooLong) -> None:
-        """Fail the call it answers: known by its id, or because no other waits; at its end else all that wait."""
+        """Fail the call that an overlong line answers.
+
+        That is the request with its id or the only pending one. If neither is known by the end of the line, all
+        pending requests fail.
+        """
         waiting = set(self._asked)
         if line.request in waiting:
             failed = {line.request}
@@ -132,7 +132,7 @@ class PendingResponses:
             self._refuse_request(request, f"its answer is larger than {MESSAGE_LIMIT // 2**20} MiB")
 
     def _refuse_request(self, request: str | int, reason: str) -> None:
-        """Answer one of our own requests in the server's place."""
+        """Answer one of our own requests on the server's behalf."""
         if request in self._asked:
             self._asked.discard(request)
             error = ErrorData(code=INTERNAL_ERROR, message=reason)
@@ -140,18 +140,20 @@ class PendingResponses:
 
 
 class LineBuffer:
-    """Cuts what comes in at newlines."""
+    """Splits a byte stream at newlines, with a limit on the line length."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
-        self._long: bytearray | None = None
-        """The ends of the line that is too long already."""
+        self._long: bytearray | None = None  # both ends of a line that exceeds the limit
         self._lost = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
-        """The lines that are whole with these bytes; a line that is too long is reported at once and at its end."""
+        """Yield the lines that this chunk completes.
+
+        A line that is too long is reported at once and again at its end.
+        """
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             yield from self._add_piece(chunk[start:end])
@@ -161,11 +163,11 @@ class LineBuffer:
             yield from self._add_piece(chunk[start:])
 
     def rest(self) -> bytes:
-        """What came after the last newline, at the end of the stream."""
+        """Return the bytes after the last newline, at the end of the stream."""
         return b"" if self._long is not None else b"".join(self._parts)
 
     def take_lost(self) -> int:
-        """Bytes of lines that were too long, since the last call."""
+        """Return the number of bytes dropped from overlong lines since the last call."""
         lost, self._lost = self._lost, 0
         return lost
 
@@ -201,7 +203,7 @@ def _request_id(found: re.Match[bytes] | None) -> str | int | None:
 
 
 def readable_text(text: bytes) -> bytes:
-    """The JSON of a message, cut where it is nested too deep to be read; anything else as it is."""
+    """Return JSON that the SDK can parse, cut where it is nested too deeply. Anything else is returned unchanged."""
     if text.count(b"{") + text.count(b"[") <= CUT_DEPTH or _is_read(text):
         return text
     try:
@@ -211,9 +213,9 @@ def readable_text(text: bytes) -> bytes:
 
 
 async def readable_events(chunks: AsyncIterable[bytes], limit: int) -> AsyncIterator[bytes]:
-    """A stream of events, the message in each line of data made readable; a line is passed on when it ends.
+    """Make the JSON in each data line of an event stream readable. Lines are passed on when they are complete.
 
-    One longer than `limit`, in bytes, is passed on as it comes: the SDK refuses it.
+    A line longer than `limit` bytes is passed on as it arrives; the SDK rejects it.
     """
     held = bytearray()
     async for chunk in chunks:
@@ -235,7 +237,7 @@ async def readable_events(chunks: AsyncIterable[bytes], limit: int) -> AsyncIter
 
 
 def cut(value: object, levels: int = CUT_DEPTH) -> object:
-    """A JSON value with this many levels of objects and lists; null where more would follow."""
+    """Limit a JSON value to this many levels of nesting; deeper values become null."""
     if isinstance(value, dict):
         entries = cast("dict[str, object]", value).items()
         return {name: cut(inner, levels - 1) for name, inner in entries} if levels else None
@@ -249,7 +251,7 @@ def _readable_line(line: bytes) -> bytes:
 
 
 def _is_read(text: bytes) -> bool:
-    """Whether the SDK's parser reads it."""
+    """Return whether the SDK's parser accepts the text."""
     try:
         from_json(text)
     except ValueError:

@@ -1,8 +1,7 @@
-"""Definitions of MCP tools as they were when their server was accepted, and the watch for changes.
+"""Pinned definitions of MCP tools, as of when their server was accepted, and the detection of changes.
 
-A tool that is not what it was is not offered until the user has seen the change. A tool that is new is offered: it
-asks at each call like every other, and what it says of itself was never promised to be otherwise. It is named once,
-and pinned from then on.
+A changed tool is not offered until the user has seen the change. A new tool is offered: like any other it asks for
+approval at each call, and its description was never accepted as something else. It is announced once and pinned.
 """
 
 import asyncio
@@ -25,37 +24,30 @@ from vibe_jupyter.mcp.toolset import McpToolset
 from vibe_jupyter.protocol import Notice
 from vibe_jupyter.ui.text import one_line, readable_text
 
-LONGEST: Final = 100_000
-"""Characters kept of one definition, to show what changed; its hash is of all of it."""
-MOST: Final = 4_000
-"""Tools of one server that are pinned, also those it lists no more; further ones are not offered."""
-ALL_OF_THEM: Final = 8 * 1024 * 1024
-"""Characters kept of the definitions of one server; of further tools there is the hash alone."""
-_FILE_NAME_LENGTH: Final = 32
-"""Characters of the hash that a file is named by."""
+LONGEST: Final = 100_000  # characters kept of one definition to show a diff; its hash covers all of it
+MOST: Final = 4_000  # pinned tools of one server, including those it no longer lists; further ones are not offered
+ALL_OF_THEM: Final = 8 * 1024 * 1024  # characters kept of one server's definitions; beyond that only hashes are stored
+_FILE_NAME_LENGTH: Final = 32  # characters of the hash in a file name
 
 PinState = Literal["accepted", "new", "changed"]
 
 _BEYOND: Final = f"(it changed beyond the first {LONGEST:,} characters)"
 
-_NAMED: Final = 10
-"""Tools named in one sentence."""
-_NAME_LENGTH: Final = 80
-"""Characters of each name."""
+_NAMED: Final = 10  # tools named in one sentence
+_NAME_LENGTH: Final = 80  # characters of each name
 
 
 @dataclass(frozen=True)
 class PinChanges:
-    """What a look at a server's tools found."""
+    """Differences between a server's tools and their pins."""
 
+    # Tools added since the last check and pinned now; empty at the first check, where all are new
     new: tuple[str, ...] = ()
-    """Tools that it did not have before; pinned now. Empty at the first look, where all are new."""
-    changed: tuple[str, ...] = ()
-    """Tools that are not what they were; not offered."""
+    changed: tuple[str, ...] = ()  # tools whose definition changed; not offered
 
 
 class ToolPins:
-    """The pins of the servers of one kernel. `bind` first; looking at a state opens no file."""
+    """Tool pins of one kernel's servers. Call `bind` first; reading a state opens no file."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / FOLDER_NAME
@@ -63,10 +55,13 @@ class ToolPins:
         self._pins: dict[str, dict[str, _Pin]] = {}
 
     def bind(self, digests: Mapping[str, str]) -> None:
-        """Say what each server is accepted as, by its name; what is pinned belongs to that.
+        """Load the pins that belong to the accepted servers.
+
+        Args:
+            digests: digest of each accepted server, by name.
 
         Raises:
-            ConfigError: pins cannot be read; nothing is bound, and no tool is offered.
+            ConfigError: pins cannot be read. Nothing is bound, and no tool is offered.
         """
         try:
             pins = {name: self._read_pins(digest) for name, digest in digests.items()}
@@ -76,17 +71,17 @@ class ToolPins:
         self._digests, self._pins = dict(digests), pins
 
     def state(self, server: str, tool: RemoteTool) -> PinState:
-        """Whether a tool is what was accepted. Callable from any thread."""
+        """Compare a tool with its pin. Thread-safe."""
         pins = self._pins.get(server)
         if pins is None:
-            return "changed"  # nobody accepted this server
+            return "changed"  # the server has not been accepted
         pin = pins.get(tool.name)
         if pin is None and len(pins) >= MOST:
-            return "changed"  # it lists ever other ones
+            return "changed"  # the server lists different tools each time
         return "new" if pin is None else "accepted" if pin.digest == tool.digest else "changed"
 
     def settle(self, server: str, tools: Sequence[RemoteTool]) -> PinChanges:
-        """Pin what is new, and say what is new and what changed.
+        """Pin new tools and return what is new and what changed.
 
         Raises:
             ConfigError: the pins cannot be read or written.
@@ -104,7 +99,7 @@ class ToolPins:
         return PinChanges(tuple(tool.name for tool in new) if known else (), tuple(changed))
 
     def accept(self, server: str, tools: Sequence[RemoteTool]) -> None:
-        """Take the tools as they are now.
+        """Pin the current definitions of these tools.
 
         Raises:
             ConfigError: the pins cannot be read or written.
@@ -112,7 +107,7 @@ class ToolPins:
         self._write_pins(server, tools)
 
     def change(self, server: str, tools: Sequence[RemoteTool]) -> str:
-        """What is different, tool by tool, as a diff; empty where nothing is."""
+        """Return a diff of the changed tools, or "" if there are none."""
         pins = self._pins.get(server, {})
         parts: list[str] = []
         for tool in tools:
@@ -122,7 +117,7 @@ class ToolPins:
         return "\n".join(parts)
 
     def names(self, server: str) -> tuple[str, ...]:
-        """The tools a server had when it was seen last, also while it does not run."""
+        """Return the tools that a server last listed, even if it isn't running."""
         return tuple(self._pins.get(server, {}))
 
     def _write_pins(self, server: str, tools: Sequence[RemoteTool]) -> None:
@@ -158,17 +153,16 @@ class _Pin(BaseModel):
 
 
 class _Kept(BaseModel):
-    """The file of one server."""
+    """Contents of one server's pin file."""
 
     model_config = ConfigDict(extra="forbid")
 
-    server: str
-    """Its name, for people who look into the file."""
+    server: str  # the server's name, for people who read the file
     tools: dict[str, _Pin] = {}
 
 
 def _join_pins(pins: Mapping[str, _Pin], tools: Sequence[RemoteTool]) -> dict[str, _Pin]:
-    """The pins with those of some tools as they are now."""
+    """Return the pins, updated with the current definitions of some tools."""
     renewed = {tool.name for tool in tools}
     joined = {name: pin for name, pin in pins.items() if name not in renewed}
     room = ALL_OF_THEM - sum(len(pin.definition) for pin in joined.values())
@@ -180,28 +174,26 @@ def _join_pins(pins: Mapping[str, _Pin], tools: Sequence[RemoteTool]) -> dict[st
 
 
 def _definition_text(tool: RemoteTool) -> str:
-    """All that a digest is of, in lines."""
+    """Return everything that the digest covers, as text."""
     schema = json.dumps(dict(tool.input_schema), indent=2, sort_keys=True, ensure_ascii=False)
     text = f"{tool.name}\n{tool.description}\n{schema}"
-    # Half a surrogate pair cannot be written.
+    # A lone surrogate can't be encoded.
     return text.encode("utf-8", "replace").decode("utf-8")[:LONGEST]
 
 
 class PinWatch:
-    """Compares what servers list with what was pinned. Engine loop only."""
+    """Compares listed tools with their pins. Engine loop only."""
 
     def __init__(self, servers: ServerPool, pins: ToolPins, tools: McpToolset) -> None:
         self._servers = servers
         self._pins = pins
         self._tools = tools
-        self._call_context: CallContext | None = None
-        """Of the current run."""
-        self._told: set[tuple[str, str]] = set()
-        """Server and sentence."""
+        self._call_context: CallContext | None = None  # context of the current run
+        self._told: set[tuple[str, str]] = set()  # (server, sentence) pairs that were reported
         self._looking: set[asyncio.Task[None]] = set()
 
     async def begin(self, call_context: CallContext) -> None:
-        """A run begins, and the servers are started.
+        """Start watching at the beginning of a run, once the servers are started.
 
         Raises:
             ConfigError: pins cannot be read or written.
@@ -214,15 +206,15 @@ class PinWatch:
             await call_context.emit(Notice(level="warning", text=problem))
 
     def end(self) -> None:
-        """It is over."""
+        """Stop reporting at the end of the run."""
         self._call_context = None
 
     def forget(self, server: str) -> None:
-        """The user has seen what there was to tell of a server."""
+        """Forget what was reported about a server, since the user has seen it."""
         self._told = {(name, words) for name, words in self._told if name != server}
 
     def _call_both(self, before: Callable[[], None], server: str) -> Callable[[], None]:
-        """What others do when a server's tools are others than before, and then a look of our own."""
+        """Chain a callback on tool changes with a comparison of the pins."""
 
         def changed() -> None:
             before()
@@ -237,8 +229,8 @@ class PinWatch:
 
     async def _look_again(self, server: str) -> None:
         try:
-            await self._compare_pins(server, tell_new=False)  # `ToolChanges` names what came while we look
-        except VibeError:  # the next run meets it, and says so
+            await self._compare_pins(server, tell_new=False)  # `ToolChanges` reports tools added during a run
+        except VibeError:  # reported by the next run
             return
 
     async def _compare_pins(self, server: str, *, tell_new: bool) -> None:

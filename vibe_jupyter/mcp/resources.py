@@ -1,6 +1,6 @@
-"""Resources and prompts of servers: listed, fetched, and offered for Tab.
+"""Resources and prompts of servers: listing, fetching and tab completion.
 
-Loaded when a server runs.
+Import this module only when a server runs.
 """
 
 import concurrent.futures
@@ -34,24 +34,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = TypeVar("P", "ListPromptsResult", "ListResourcesResult", "ListResourceTemplatesResult")
 
-KEPT: Final = 30.0
-"""Seconds that a list holds."""
-PAGES: Final = 20
-"""Pages of a list that are read."""
-ENTRIES: Final = 500
-"""Entries of a list that are kept."""
-NAME_LIMIT: Final = 500
-"""Characters of a name or an address; what is longer is left out."""
-LIST_TIMEOUT: Final = 10.0
-"""Seconds for one list."""
+KEPT: Final = 30.0  # seconds that a list is cached
+PAGES: Final = 20  # pages read of a list
+ENTRIES: Final = 500  # entries kept of a list
+NAME_LIMIT: Final = 500  # characters of a name or URI; longer ones are left out
+LIST_TIMEOUT: Final = 10.0  # seconds for one list
 
-PROMPT_LIMIT: Final = 60_000
-"""Characters of one text of a prompt."""
+PROMPT_LIMIT: Final = 60_000  # characters of one text of a prompt
 
-PROMPT_TIMEOUT: Final = 60.0
-"""Seconds that a server may take to write it."""
-MESSAGES: Final = 50
-"""Messages of one prompt."""
+PROMPT_TIMEOUT: Final = 60.0  # seconds for a server to generate a prompt
+MESSAGES: Final = 50  # messages of one prompt
 _CALL: Final = re.compile(r"/(?P<server>[A-Za-z0-9_-]{1,64}):(?P<name>[^\s=]+)")
 _ARGUMENT: Final = re.compile(
     r"""[ \t]+(?P<name>[A-Za-z_][\w.-]*)="""
@@ -61,33 +53,32 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 Key = tuple[ServerConnection, *tuple[str, ...]]
 
+# Seconds that completion waits for a response, counted from the request; later responses serve the next attempt
 TAB_WAIT: Final = 0.8
-"""Seconds that a Tab waits for an answer, from when it was asked for; what comes later is there for the next."""
 
 
 class RequestSender(Protocol):
-    """The part of a connection that is used here."""
+    """The part of a connection that this module uses."""
 
     server: ToolServer
 
     async def request(self, work: "Callable[[Client], Awaitable[T]]", *, timeout: float) -> T:  # noqa: ASYNC109
-        """Do something with a server that runs."""
+        """Run an SDK request on the server."""
         ...
 
 
 @dataclass(frozen=True)
 class OfferedNames:
-    """Names of one kind, as a server lists them."""
+    """A listed resource or resource template."""
 
-    name: str
-    """A resource's address, or a template of addresses with ``{…}`` in it."""
+    name: str  # URI, or URI template with ``{…}``
     title: str = ""
     is_template: bool = False
 
 
 @dataclass(frozen=True)
 class PromptArgument:
-    """What a prompt may be told."""
+    """An argument of a prompt."""
 
     name: str
     description: str
@@ -96,7 +87,7 @@ class PromptArgument:
 
 @dataclass(frozen=True)
 class OfferedPrompt:
-    """A prompt as its server lists it."""
+    """A prompt as listed by its server."""
 
     name: str
     description: str
@@ -104,19 +95,18 @@ class OfferedPrompt:
 
 
 class ServerOfferings:
-    """The lists of one server. Engine loop only."""
+    """Cached lists of one server. Engine loop only."""
 
     def __init__(self, connection: RequestSender) -> None:
         self._connection = connection
-        self._resources: tuple[float, tuple[OfferedNames, ...]] = (0.0, ())
-        """Until when it holds, and the list."""
+        self._resources: tuple[float, tuple[OfferedNames, ...]] = (0.0, ())  # expiry (monotonic seconds) and list
         self._prompts: tuple[float, tuple[OfferedPrompt, ...]] = (0.0, ())
 
     async def resources(self) -> Sequence[OfferedNames]:
-        """Addresses first, then templates of them.
+        """Return resources, followed by resource templates.
 
         Raises:
-            ServerError: the server does not answer.
+            ServerError: the server does not respond.
         """
         until, known = self._resources
         if time.monotonic() >= until:
@@ -125,10 +115,10 @@ class ServerOfferings:
         return known
 
     async def prompts(self) -> Sequence[OfferedPrompt]:
-        """The prompts.
+        """Return the server's prompts.
 
         Raises:
-            ServerError: the server does not answer.
+            ServerError: the server does not respond.
         """
         until, known = self._prompts
         if time.monotonic() >= until:
@@ -137,14 +127,14 @@ class ServerOfferings:
         return known
 
     async def values(self, prompt: str, argument: str, begun: str) -> Sequence[str]:
-        """What an argument of a prompt may be, as far as the server knows.
+        """Return the server's completions for an argument of a prompt.
 
         Raises:
-            ServerError: the server does not answer.
+            ServerError: the server does not respond.
         """
 
         async def work(client: "Client") -> tuple[str, ...]:
-            from mcp_types import PromptReference  # noqa: PLC0415 - it is loaded: a server runs
+            from mcp_types import PromptReference  # noqa: PLC0415 - already loaded: a server runs
 
             if client.server_capabilities.completions is None:
                 return ()
@@ -195,7 +185,7 @@ def _offered_prompt(prompt: "Prompt") -> OfferedPrompt:
 
 @dataclass(frozen=True)
 class NamedSource(ResultSource):
-    """A resource or a prompt in the place of a tool."""
+    """A resource or prompt as the source of a result, in place of a tool."""
 
     name: str = ""
     kind: str = "resource"
@@ -208,16 +198,19 @@ class NamedSource(ResultSource):
 def resource_result(
     contents: "Sequence[TextResourceContents | BlobResourceContents]", source: NamedSource, *, sees_images: bool
 ) -> ToolResult:
-    """The contents of one resource, for the model, the user and the log."""
-    from mcp_types import CallToolResult, EmbeddedResource  # noqa: PLC0415 - it is loaded: a server of ours speaks
+    """Convert a resource's contents to a result for the model, the user and the log."""
+    from mcp_types import CallToolResult, EmbeddedResource  # noqa: PLC0415 - already loaded: one of our servers is running
 
     blocks: list[ContentBlock] = [EmbeddedResource(resource=one) for one in contents]
     return tool_result(CallToolResult(content=blocks), source, sees_images=sees_images)
 
 
 def prompt_parts(block: "ContentBlock", source: NamedSource, *, sees_images: bool) -> tuple[TextPart | ImagePart, ...]:
-    """One message of a prompt. Its text is the prompt itself, as the user chose it; what comes with it is data."""
-    from mcp_types import CallToolResult, TextContent  # noqa: PLC0415 - it is loaded: a server of ours speaks
+    """Convert one message of a prompt.
+
+    Its text is the prompt the user chose; anything attached to it is labeled as data.
+    """
+    from mcp_types import CallToolResult, TextContent  # noqa: PLC0415 - already loaded: one of our servers is running
 
     if isinstance(block, TextContent):
         return (TextPart(text=head_and_tail(block.text, PROMPT_LIMIT)),)
@@ -226,17 +219,16 @@ def prompt_parts(block: "ContentBlock", source: NamedSource, *, sees_images: boo
 
 @dataclass(frozen=True)
 class PromptCall:
-    """What the user wrote."""
+    """A prompt call as typed by the user."""
 
     server: str
     name: str
     arguments: dict[str, str] = field(default_factory=dict[str, str])
-    words: str = ""
-    """Their own words after it."""
+    words: str = ""  # text after the call
 
 
 def parse_prompt_call(text: str) -> PromptCall | None:
-    """The call that a prompt begins with; None where it begins with none."""
+    """Parse the prompt call at the start of a cell, or return None."""
     found = _CALL.match(text)
     if found is None:
         return None
@@ -253,11 +245,11 @@ def parse_prompt_call(text: str) -> PromptCall | None:
 async def fetch_prompt(
     call: PromptCall, connection: RequestSender, offerings: ServerOfferings, *, sees_images: bool
 ) -> list[TextPart | ImagePart]:
-    """The messages of the prompt, as the server writes them for these arguments.
+    """Fetch a prompt's messages for these arguments.
 
     Raises:
-        ConfigError: there is no such prompt, or its arguments are not right; says what there is.
-        ServerError: the server did not answer.
+        ConfigError: the prompt doesn't exist or its arguments are wrong. The message lists what is available.
+        ServerError: the server did not respond.
     """
     _check_arguments(call, await offerings.prompts())
     result = await connection.request(
@@ -295,15 +287,14 @@ def _check_arguments(call: PromptCall, prompts: Sequence[OfferedPrompt]) -> None
 
 
 class _Question(NamedTuple):
-    """One whose answer is on its way."""
+    """A request in flight."""
 
     answer: concurrent.futures.Future[Any]
-    until: float
-    """Monotonic seconds up to which a Tab waits for it."""
+    until: float  # monotonic seconds until which completion waits for it
 
 
 class TabOffers:
-    """Main thread only."""
+    """Tab completion of resources and prompts. Main thread only."""
 
     def __init__(self, servers: ServerPool, engine: Engine) -> None:
         self._servers = servers
@@ -312,30 +303,30 @@ class TabOffers:
         self._asked: dict[Key, _Question] = {}
 
     def servers(self) -> Sequence[str]:
-        """Those that run and have resources."""
+        """Return running servers that have resources."""
         running = self._running_servers()
         for one in running:
             self._start_asking((one, "resources"), self._offerings_of(one).resources)
         return [one.server.name for one in running if self._known_resources(one)]
 
     def resources(self, server: str) -> Sequence[str]:
-        """Addresses on a server; of a template, what stands before its first blank."""
+        """Return a server's resource URIs; of a template only the part before its first placeholder."""
         found = next((one for one in self._running_servers() if one.server.name == server), None)
         listed = self._known_resources(found) if found is not None else ()
         return list(dict.fromkeys(one.name.partition("{")[0] if one.is_template else one.name for one in listed))
 
     def prompts(self) -> Sequence[str]:
-        """All of them, as ``/server:prompt``."""
+        """Return all prompts as ``/server:prompt``."""
         running = self._running_servers()
         for one in running:
             self._start_asking((one, "prompts"), self._offerings_of(one).prompts)
         return [f"/{one.server.name}:{prompt.name}" for one in running for prompt in self._known_prompts(one)]
 
     def arguments(self, words: str, last: str) -> Sequence[str]:
-        """What may come next in a call of a prompt: ``name=``, or ``name=value`` where its server knows values.
+        """Complete the next argument of a prompt call: ``name=``, or ``name=value`` if the server offers values.
 
         Args:
-            words: the call as far as it is written, without the word at its end.
+            words: the call so far, without the word at its end.
             last: that word.
         """
         call = parse_prompt_call(words)
@@ -370,7 +361,7 @@ class TabOffers:
         return self._wait_for((connection, "prompts"), self._offerings_of(connection).prompts, nothing)
 
     def _wait_for(self, key: Key, ask: Callable[[], Coroutine[Any, Any, T]], otherwise: T) -> T:
-        """The answer, if it comes soon."""
+        """Return the response if it arrives in time."""
         self._start_asking(key, ask)
         try:
             question = self._asked[key]
@@ -383,6 +374,6 @@ class TabOffers:
         return answer
 
     def _start_asking(self, key: Key, ask: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Begin to ask; one question is asked once at a time."""
+        """Send a request unless the same one is in flight."""
         if key not in self._asked:
             self._asked[key] = _Question(self._engine.submit(ask()), time.monotonic() + TAB_WAIT)

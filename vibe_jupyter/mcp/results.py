@@ -1,6 +1,6 @@
-"""What a server's tool gave: to the model as data, to the user as it looks, to the log.
+"""Convert the result of a server's tool: labeled data for the model, a display for the user, details for the log.
 
-Nothing that a result names is fetched: a link is words, and pictures and files are those that came along.
+Nothing that a result refers to is fetched: a link remains text, and only embedded pictures and files are used.
 """
 
 import base64
@@ -31,13 +31,10 @@ from vibe_jupyter.protocol import (
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock, EmbeddedResource, ResourceLink
 
-IMAGES_LIMIT: Final = 4
-"""Images of one result that a model with eyes gets."""
-LOGGED: Final = 100_000
-"""Characters of a text, and of structured content, that the log keeps."""
+IMAGES_LIMIT: Final = 4  # images of one result that are sent to a model with vision
+LOGGED: Final = 100_000  # characters kept in the log, of the text and of structured content
 NOTHING: Final = "It returned nothing."
-_SUMMARY: Final = 80
-"""Characters of the result on the call's line."""
+_SUMMARY: Final = 80  # characters of the result in the call's summary line
 
 _TYPE: Final = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,60}")
 _UNNAMED: Final = "application/octet-stream"
@@ -51,54 +48,47 @@ _ENDINGS: Final = {
     "application/json": "json",
     "image/svg+xml": "svg",
 }
-_HEAD: Final = 12
-"""Bytes that tell the kind of an image."""
-_NAME_LIMIT: Final = 80
-"""Characters of a file's name."""
+_HEAD: Final = 12  # leading bytes that identify an image format
+_NAME_LIMIT: Final = 80  # characters of a file name
 
-ROWS_LIMIT: Final = 200
-"""Rows of a table that are kept."""
-COLUMNS_LIMIT: Final = 30
-"""Columns of a table; what has more is no table to read."""
+ROWS_LIMIT: Final = 200  # rows kept of a table
+COLUMNS_LIMIT: Final = 30  # columns of a table; wider data is not shown as one
 
 
 @dataclass(frozen=True)
 class ResultSource:
-    """Whose result it is."""
+    """The tool that returned a result."""
 
     server: str
     tool: str
-    name: str
-    """The published one: the only one that says nothing but what it is."""
+    name: str  # published name, which contains no text of the server's choosing
 
     @property
     def words(self) -> str:
-        """For the model."""
+        """Description for the model."""
         return f"MCP tool {self.name}"
 
 
 @dataclass
 class _Read:
-    """The blocks of a result, by who can use them."""
+    """Content blocks of a result, sorted by audience."""
 
+    # For the model: the server's text in order, with one line for each other block
     texts: list[str] = field(default_factory=list[str])
-    """For the model: the server's words in order, with a line for each block that is none."""
-    shown: list[str] = field(default_factory=list[str])
-    """For the user, who sees pictures and files themselves."""
-    said: list[str] = field(default_factory=list[str])
-    """The server's own words alone."""
+    shown: list[str] = field(default_factory=list[str])  # for the user, who sees pictures and files directly
+    said: list[str] = field(default_factory=list[str])  # the server's own text only
     images: list[ImagePart] = field(default_factory=list[ImagePart])
     pictures: list[Picture] = field(default_factory=list[Picture])
     files: list[Download] = field(default_factory=list[Download])
 
 
 def tool_result(answer: "CallToolResult", source: ResultSource, *, sees_images: bool) -> ToolResult:
-    """A server's answer for its three readers.
+    """Convert a tool's response for the model, the user and the log.
 
     Args:
-        answer: as it came.
-        source: whose it is.
-        sees_images: whether the model is given images.
+        answer: the response as received.
+        source: the tool that returned it.
+        sees_images: whether the model accepts images.
     """
     read = _Read()
     for block in answer.content:
@@ -118,7 +108,7 @@ def tool_result(answer: "CallToolResult", source: ResultSource, *, sees_images: 
 
 
 def failed_result(source: ResultSource, words: str) -> ToolResult:
-    """A call that the server gave no answer to; the words may be its last."""
+    """Build the result of a call that got no response. `words` may quote the server's last log lines."""
     return ToolResult(
         parts=(_told_part(words, source),),
         summary=words.split("\n", 1)[0],
@@ -129,7 +119,7 @@ def failed_result(source: ResultSource, words: str) -> ToolResult:
 
 
 def log_details(source: ResultSource, *, ok: bool, text: str, structured: JsonValue) -> dict[str, JsonValue]:
-    """The fields of a result that the log keeps."""
+    """Return the fields of a result for the log."""
     if len(json.dumps(structured)) > LOGGED:
         structured = head_and_tail(indented_json(structured), LOGGED)
     return {
@@ -146,7 +136,7 @@ def _told_part(text: str, source: ResultSource) -> TextPart:
 
 
 def _shown_display(read: _Read, structured: JsonValue, *, is_more: bool) -> tuple[MimeBundle, str]:
-    """What the user sees, and in a few words what there is."""
+    """Return the display for the user and a short summary of it."""
     table = table_of(structured) if structured is not None else None
     texts = [] if table is not None and not is_more else list(read.shown)
     if is_more and table is None:
@@ -192,31 +182,29 @@ def _add_text(text: str, read: _Read) -> None:
 
 @dataclass(frozen=True)
 class ResultBlob:
-    """What a server sent that is no text."""
+    """Binary content of a result."""
 
-    data: str
-    """Base64, if it is what it says."""
-    media_type: str
-    """What the server says."""
+    data: str  # base64, unless the server sent something else
+    media_type: str  # as declared by the server
 
     @classmethod
     def sent(cls, data: str, media_type: str) -> "ResultBlob":
-        """As it came; some encoders break base64 into lines, which readers of pictures refuse."""
+        """Wrap data as received. Some encoders break base64 into lines, which image decoders reject."""
         return cls("".join(data.split()), media_type)
 
     @property
     def kind(self) -> str:
-        """The type, if it has the form of one."""
+        """The media type, if it is well-formed."""
         return self.media_type if _TYPE.fullmatch(self.media_type) else _UNNAMED
 
     @property
     def words(self) -> str:
-        """Kind and size."""
+        """Media type and size."""
         return f"{self.kind}, {len(self.data) * 3 // 4:,} bytes"
 
     @property
     def raw(self) -> bytes:
-        """The bytes; none where it is not base64."""
+        """The decoded bytes, or b"" if the data is not base64."""
         try:
             return base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):
@@ -224,7 +212,7 @@ class ResultBlob:
 
     @property
     def text(self) -> str | None:
-        """What it says, if it is said to be text and is; else None."""
+        """The decoded text, or None if it isn't declared as text or isn't valid UTF-8."""
         if not self.kind.startswith("text/") and self.kind != "application/json":
             return None
         try:
@@ -233,7 +221,7 @@ class ResultBlob:
             return None
 
     def as_file(self, name: str) -> Download:
-        """Something to take; of a name only the last part, since it may be a whole address."""
+        """Return a download. Only the last path component of `name` is used, since it may be a whole URI."""
         last = re.split(r"[/\\?#]", name.rstrip("/"))[-1].strip() or "file"
         ending = _ENDINGS.get(self.kind, "")
         if ending and "." not in last:
@@ -287,16 +275,16 @@ def _link_text(link: "ResourceLink") -> str:
 
 
 def _result_summary(text: str, *, is_error: bool) -> str:
-    """Whether it went well, and what came."""
+    """Return the call's status and the beginning of its content."""
     first = text.strip().split("\n", 1)[0]
     words = (first if len(first) > len("[{") else " ".join(text[: _SUMMARY * 4].split()))[:_SUMMARY]
     return words if is_error else " · ".join(filter(None, ("ok", words)))
 
 
 def as_picture(blob: ResultBlob, *, label: str) -> tuple[Picture | None, ImagePart | None]:
-    """The picture for the user, and for the model if it can be made small enough; None for what is no picture.
+    """Return the picture for the user, and a smaller one for the model if needed; None for what is no picture.
 
-    What it is say its first bytes, whatever the server says.
+    The format is detected from the first bytes, whatever the server declares.
     """
     kind = raster_type(blob.raw[:_HEAD])
     if kind is None:
@@ -306,16 +294,16 @@ def as_picture(blob: ResultBlob, *, label: str) -> tuple[Picture | None, ImagePa
 
 
 def indented_json(value: JsonValue) -> str:
-    """JSON for readers."""
+    """Format JSON for display."""
     return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def says_same(texts: Sequence[str], structured: JsonValue) -> bool:
-    """Whether these blocks of text hold the structured content already, as servers put it for older clients."""
+    """Return whether the text blocks repeat the structured content, as servers do for older clients."""
     if not texts:
         return False
     forms = [structured]
-    if isinstance(structured, dict) and len(structured) == 1:  # around a value that is no object
+    if isinstance(structured, dict) and len(structured) == 1:  # a value that is no object is wrapped in one
         forms.extend(structured.values())
     values = [_parse_value(text) for text in texts]
     return any(
@@ -325,7 +313,7 @@ def says_same(texts: Sequence[str], structured: JsonValue) -> bool:
 
 
 def table_of(structured: JsonValue) -> Table | None:
-    """A list of flat objects, alone or as the only value of an object; None for everything else."""
+    """Return a table for a list of flat objects, alone or as the only value of an object; else None."""
     if isinstance(structured, dict) and len(structured) == 1:
         structured = next(iter(structured.values()))
     if not isinstance(structured, list) or not structured or not all(_is_flat(row) for row in structured):

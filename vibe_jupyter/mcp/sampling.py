@@ -1,4 +1,4 @@
-"""An MCP server asks to use the model: each request on a card, within the run's budget (docs/mcp.md)."""
+"""Sampling: MCP servers use the model, with approval of each request and within the run's budget (docs/mcp.md)."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from vibe_jupyter.agent.agent import HookContext
 from vibe_jupyter.agent.approval import NOBODY, ApprovalCard, PendingApproval
 from vibe_jupyter.agent.call_context import StepOutcome, ToolStep, approval_digest
 from vibe_jupyter.errors import ModelError, ToolError
-from vibe_jupyter.llm.request import ModelRequestTerms
+from vibe_jupyter.llm.request import ModelReply, ModelRequestTerms
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Headline,
@@ -29,32 +29,27 @@ from vibe_jupyter.protocol import (
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams
 
-SAMPLES: Final = 10
-"""Requests of servers in one run."""
-SAMPLE_TOKENS: Final = 4_096
-"""Tokens of one answer, whatever a server asks for."""
-PROMPT_LIMIT: Final = 60_000
-"""Characters of one request: what a user could still look over."""
-NAME: Final = "sampling"
-"""Stands where the name of a tool stands."""
-_TEMPERATURE: Final = 2.0
-"""The highest that model servers take."""
+SAMPLES: Final = 10  # sampling requests in one run
+SAMPLE_TOKENS: Final = 4_096  # tokens of one response, whatever a server asks for
+PROMPT_LIMIT: Final = 60_000  # characters of one request; a user could not review more
+NAME: Final = "sampling"  # used in place of a tool name
+_TEMPERATURE: Final = 2.0  # highest value that model servers accept
 
 
 class Sampling:
-    """What servers ask of the model in one run. Engine loop only."""
+    """Sampling requests of one run. Engine loop only."""
 
     def __init__(self, hook_context: HookContext) -> None:
         self._hook_context = hook_context
         self._count = 0
 
     async def answer(self, server: str, params: "CreateMessageRequestParams") -> AssistantMessage:
-        """Ask the user, then the model.
+        """Ask the user for approval, then the model.
 
         Raises:
-            ToolError: it was refused, by the user or by a limit; the server reads why.
+            ToolError: the request was refused by the user or by a limit. The server receives the reason.
             ModelError: the model server failed.
-            JournalError: it could not be recorded.
+            JournalError: the request could not be recorded.
         """
         messages = _sampling_messages(params, sees_images=self._hook_context.model.sees_images)
         await self._check_allowed(server)
@@ -79,7 +74,7 @@ class Sampling:
         return await self._run_request(ModelRequestTerms(model=model, messages=messages, tool_choice="none"), step)
 
     async def _check_allowed(self, server: str) -> None:
-        """Refuse what needs no person to refuse it."""
+        """Refuse requests that don't need the user's decision."""
         if self._hook_context.call_context.schema_only:
             raise ToolError("The user's privacy mode sends no text of servers to the model.")
         if not await self._hook_context.call_context.attended():
@@ -119,8 +114,8 @@ class Sampling:
         try:
             async with aclosing(self._hook_context.client.answer(request)) as items:
                 async for item in items:
-                    if isinstance(item, AssistantMessage):
-                        answer = item
+                    if isinstance(item, ModelReply):
+                        answer = item.message
         except ModelError as error:
             failure = str(error)
             raise
@@ -144,10 +139,10 @@ class Sampling:
 
 
 def _sampling_messages(params: "CreateMessageRequestParams", *, sees_images: bool) -> tuple[Message, ...]:
-    """What the model is asked: exactly the server's own words, and nothing of this conversation.
+    """Convert the request's messages. Nothing of this conversation is added.
 
     Raises:
-        ToolError: it asks for what is not offered.
+        ToolError: the request uses features that are not offered.
     """
     if params.tools:
         raise ToolError("Tools are not offered in sampling.")
@@ -168,7 +163,7 @@ def _sampling_messages(params: "CreateMessageRequestParams", *, sees_images: boo
 
 
 def _message_part(block: object, *, sees_images: bool) -> TextPart | ImagePart:
-    from mcp_types import ImageContent, TextContent  # noqa: PLC0415 - it is loaded: a server of ours speaks
+    from mcp_types import ImageContent, TextContent  # noqa: PLC0415 - already loaded: one of our servers is running
 
     if isinstance(block, TextContent):
         return TextPart(text=block.text)
@@ -178,7 +173,7 @@ def _message_part(block: object, *, sees_images: bool) -> TextPart | ImagePart:
 
 
 def _shown_request(messages: Sequence[Message]) -> str:
-    """The whole request, as the card shows it."""
+    """Return the whole request as shown on the card."""
     lines: list[str] = []
     for message in messages:
         match message:

@@ -1,6 +1,6 @@
-"""A few words for what is behind an exception of the SDK.
+"""Short explanations for the SDK's exceptions.
 
-Imports the SDK: imported itself when the first server starts.
+Imports the SDK, so import this module only when the first server starts.
 """
 
 import re
@@ -14,14 +14,13 @@ from mcp import MCPError
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+# Raised by the SDK if a server picks an unknown protocol version
 _UNSUPPORTED: Final = re.compile(r"Unsupported protocol version from the server: (\S{1,20})")
-"""What the SDK raises where a server agrees on a version of its own."""
-_LENGTH: Final = 500
-"""Characters of what a library or a server said."""
+_LENGTH: Final = 500  # characters quoted from a library or a server
 
 
 def failure_reason(problem: BaseException) -> str:
-    """In words; libraries wrap what happened several times, and in groups."""
+    """Explain an exception. Libraries wrap the cause several times, also in exception groups."""
     causes = [one for one in _exception_causes(problem) if not isinstance(one, BaseExceptionGroup)]
     for cause in causes:
         if words := _known_reason(cause):
@@ -32,7 +31,7 @@ def failure_reason(problem: BaseException) -> str:
 
 
 def unknown_version(named: Sequence[str]) -> str:
-    """That a server speaks only versions of the protocol that are not known here."""
+    """Explain that a server speaks only unknown versions of the protocol."""
     known = f"{KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
     return f"it speaks version {' or '.join(named)} of the protocol, and vibe-jupyter {known}"
 
@@ -56,7 +55,7 @@ def _known_reason(cause: BaseException) -> str:
 
 
 def _first_line(message: str) -> str:
-    """The first line of an error's message, without what a parser says about itself."""
+    """Return the first line of an error message, without the parser's own preamble."""
     first = next(iter(message.splitlines()), "").rstrip(".")
     if first.startswith("Failed to parse"):
         _, _, detail = first.partition(": ")

@@ -1,6 +1,6 @@
-"""What MCP servers have to do with a run: prompts prepared with them, and what they ask and tell while it is open.
+"""MCP servers during a run: preparing the prompt with them, answering their requests, and reporting changes.
 
-Between runs, and outside of a server's own calls, the answer is no.
+Between runs, and outside of a server's own calls, requests are declined.
 """
 
 import asyncio
@@ -42,68 +42,57 @@ if TYPE_CHECKING:
         ListRootsResult,
     )
 
-QUESTIONS: Final = 20
-"""Times that a server may ask the user within one call."""
+QUESTIONS: Final = 20  # questions of a server to the user within one call
 OUTSIDE: Final = "asked outside of a call; declined"
-_REJECTED: Final = -1
-"""The code by which the protocol says that a user refused."""
+_REJECTED: Final = -1  # error code of the protocol for a request that the user rejected
 
-_SIGNED: Final = "authorization"
-"""The header that a declared key stands in: such a server is not signed in to."""
+_SIGNED: Final = "authorization"  # a declared key is sent in this header; such a server needs no sign-in
 
-NAMED: Final = 10
-"""Tools named in one sentence."""
+NAMED: Final = 10  # tools named in one sentence
 
-RESOURCES: Final = 5
-"""Resources fetched for one prompt."""
-RESOURCE_LIMIT: Final = 20_000
-"""Characters of one resource that go with the prompt; the rest is kept in a file."""
-READ_TIMEOUT: Final = 60.0
-"""Seconds that a server may take for one."""
+RESOURCES: Final = 5  # resources fetched for one prompt
+RESOURCE_LIMIT: Final = 20_000  # characters of one resource included in the prompt; the rest goes to a file
+READ_TIMEOUT: Final = 60.0  # seconds for reading one resource
 _NO_PROMPTS: Final = "Nothing was sent: [privacy] mode in your config.toml lets no text of MCP servers be sent."
 
 
 class ServerRequests:
-    """The hooks of all servers of a kernel; knows the current run. Engine loop only."""
+    """Hooks of all servers of a kernel, bound to the current run. Engine loop only."""
 
     offers: frozenset[OfferedFeature] = frozenset({"elicitation", "sampling", "roots"})
 
     def __init__(self, folder: Path, store: SecretStore | None = None) -> None:
-        """Belong to a project.
+        """Create the hooks of a project.
 
         Args:
-            folder: given to servers as the place to work in.
-            store: keeps what a sign-in gave; None for in memory.
+            folder: the root that is reported to servers.
+            store: stores the tokens of sign-ins; None keeps them in memory.
         """
         self.calls = OpenCalls()
         self.sign_ins = SignIns(store or MemoryStore(), self.calls)
         self.news = ToolChanges()
-        self.note: Callable[[str, str], None] = _log_nowhere
-        """Puts a line into the log of a server, by its name."""
+        self.note: Callable[[str, str], None] = _log_nowhere  # adds a line to a server's log, given the server's name
         self._folder = folder
-        self._sampling: Sampling | None = None
-        """None between runs."""
-        self._asked: Counter[tuple[str, str]] = Counter()
-        """By server and call."""
-        self._one_card = asyncio.Lock()
-        """A call has one place for a card."""
+        self._sampling: Sampling | None = None  # None between runs
+        self._asked: Counter[tuple[str, str]] = Counter()  # number of questions by (server, call)
+        self._one_card = asyncio.Lock()  # a call has room for one card at a time
 
     def take(self, hook_context: HookContext) -> None:
-        """A run begins."""
+        """Attach to a run."""
         self._sampling = Sampling(hook_context)
         self._asked.clear()
         self.news.begin(hook_context.call_context)
         self.sign_ins.begin(hook_context.call_context)
 
     async def leave(self) -> None:
-        """The run is over."""
+        """Detach from the run at its end."""
         self._sampling = None
         self.news.end()
         await self.sign_ins.end()
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
-        """Ask the user on a card that names the server; what nobody answers is declined."""
-        from mcp_types import ElicitResult  # noqa: PLC0415 - it is loaded: a server of ours speaks
+        """Ask the user on a card that names the server. Declined if nobody answers."""
+        from mcp_types import ElicitResult  # noqa: PLC0415 - already loaded: one of our servers is running
 
         async def ask(context: ToolContext) -> "tuple[ElicitResult, str]":
             self._asked[server, context.call_id] += 1
@@ -115,14 +104,14 @@ class ServerRequests:
         said = ElicitResult(action="decline"), OUTSIDE
         if self.calls.has(server):
             said = ElicitResult(action="cancel"), "the call was over before it was answered"
-            with suppress(JournalError):  # the run meets the same journal, and says so
+            with suppress(JournalError):  # the run encounters the same journal error and reports it
                 said = await self.calls.ask_for(server, ask) or said
         self.note(server, f"question to you: {said[1]}")
         return said[0]
 
     async def sample(self, server: str, params: "CreateMessageRequestParams") -> "CreateMessageResult | ErrorData":
-        """Let the run's model answer, when the user says so on a card."""
-        from mcp_types import ErrorData  # noqa: PLC0415 - it is loaded: a server of ours speaks
+        """Have the run's model respond, if the user approves on a card."""
+        from mcp_types import ErrorData  # noqa: PLC0415 - already loaded: one of our servers is running
 
         sampling = self._sampling
         try:
@@ -138,22 +127,22 @@ class ServerRequests:
         return _sampling_result(answer)
 
     async def roots(self) -> "ListRootsResult | ErrorData":
-        """The project folder, and nothing else."""
-        from mcp_types import ListRootsResult, Root  # noqa: PLC0415 - it is loaded: a server of ours speaks
+        """Return the project folder as the only root."""
+        from mcp_types import ListRootsResult, Root  # noqa: PLC0415 - already loaded: one of our servers is running
         from pydantic import FileUrl  # noqa: PLC0415
 
         return ListRootsResult(roots=[Root(uri=FileUrl(self._folder.as_uri()), name=self._folder.name or None)])
 
     def log(self, server: str, level: str, text: str) -> None:
-        """Kept by the connection already."""
+        """Do nothing: the connection has stored the line already."""
 
     def auth(self, server: ToolServer, pause: ServerPause) -> "httpx2.Auth | None":
-        """What signs the requests to a remote server."""
+        """Return authentication for a remote server's requests."""
         return self.sign_ins.auth(server, pause)
 
 
 def _sampling_result(answer: AssistantMessage) -> "CreateMessageResult":
-    from mcp_types import CreateMessageResult, TextContent  # noqa: PLC0415 - it is loaded: a server of ours speaks
+    from mcp_types import CreateMessageResult, TextContent  # noqa: PLC0415 - already loaded: one of our servers is running
 
     return CreateMessageResult(
         role="assistant",
@@ -168,54 +157,54 @@ def _log_nowhere(server: str, line: str) -> None:
 
 
 class SignIns:
-    """Engine loop only."""
+    """OAuth sign-ins to remote servers. Engine loop only."""
 
     def __init__(self, store: SecretStore, calls: OpenCalls) -> None:
         self._store = store
         self._calls = calls
-        self._call_context: CallContext | None = None
-        """Of the current run."""
+        self._call_context: CallContext | None = None  # context of the current run
+        # (server, host of the page) pairs that the user declined to sign in to
         self._declined: set[tuple[str, str]] = set()
-        """Servers that the user did not want to sign in to: name, and host of the page."""
-        self._shown = SideTasks()
-        """Cards outside of calls."""
+        self._shown = SideTasks()  # cards shown outside of calls
 
     def begin(self, call_context: CallContext) -> None:
-        """A run begins."""
+        """Attach to a run."""
         self._call_context = call_context
 
     async def end(self) -> None:
-        """It is over, and so are its cards."""
+        """Detach from the run and close its cards."""
         self._call_context = None
         await self.stop()
 
     def auth(self, server: ToolServer, pause: ServerPause) -> "httpx2.Auth | None":
-        """What signs the requests to a server; None for a program, and where a key is declared."""
+        """Return authentication for a server, or None for a local program or a declared key."""
         at = server.at
         if not isinstance(at, ServerAddress) or any(name.lower() == _SIGNED for name in at.headers):
             return None
         with without_working_folder():
-            from vibe_jupyter.mcp.sign_in import SignIn  # noqa: PLC0415 - with the SDK, when a server starts
+            from vibe_jupyter.mcp.sign_in import SignIn  # noqa: PLC0415 - imported with the SDK, when a server starts
 
         return SignIn(at.url, self._store, partial(self._show_page, server.name), pause)
 
     def ask_again(self, server: str) -> None:
-        """Forget that the user did not want to."""
+        """Forget that the user declined to sign in to this server."""
         self._declined = {one for one in self._declined if one[0] != server}
 
     def forget(self, server: ToolServer) -> None:
-        """Sign out of a server that is no longer declared; one of its name may be signed in to."""
+        """Sign out of a removed server, and allow a later server of this name to ask again."""
         self.ask_again(server.name)
         if isinstance(server.at, ServerAddress):
             self._store.put(store_name(server.at.url), "")
 
     async def stop(self) -> None:
-        """Take back the cards that are shown outside of calls."""
+        """Close the cards shown outside of calls."""
         await self._shown.end()
 
     async def _show_page(self, server: str, address: str, host: str, fits: Callable[[str], bool]) -> bool:
-        """Put the page on a card until what the user types fits; False when they said no. Cancelled when they are
-        done."""
+        """Show the sign-in page on a card until the user's input is accepted by `fits`.
+
+        Returns False if the user declined. Canceled when the browser has finished the sign-in.
+        """
         call_context = self._call_context
         if call_context is None:
             raise NobodyAsked(f"it requires you to sign in at {host}, which a %%vibe cell asks for")
@@ -255,14 +244,14 @@ class SignIns:
 
 @dataclass(frozen=True)
 class SignInPage:
-    """Where a server wants the user to sign in."""
+    """A sign-in page requested by a server."""
 
     server: str
     address: str
     host: str
 
     def question(self, *, again: bool = False) -> Question:
-        """For the card; the second time it says what was missing."""
+        """Return the question for the card. If asked again, it explains what was missing."""
         text = (
             f"The server {self.server} asks you to sign in at {self.host}. Open the page only if you know that host; "
             "this card goes when you are done there. If your browser cannot show the last page, paste its address here."
@@ -275,32 +264,30 @@ class SignInPage:
 
 
 class ListedTools(Protocol):
-    """The part of a connection that is looked at."""
+    """The part of a connection that is compared."""
 
     server: ToolServer
     tools: tuple[RemoteTool, ...]
 
 
 class ToolChanges:
-    """Engine loop only."""
+    """Reports added and removed tools to the user. Engine loop only."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[ToolServer, frozenset[str]]] = {}
-        """By the server's name: as it was declared, and its tools."""
-        self._call_context: CallContext | None = None
-        """Of the current run."""
+        self._known: dict[str, tuple[ToolServer, frozenset[str]]] = {}  # declaration and tool names, by server name
+        self._call_context: CallContext | None = None  # context of the current run
         self._telling: set[asyncio.Task[None]] = set()
 
     def begin(self, call_context: CallContext) -> None:
-        """A run begins."""
+        """Start reporting at the beginning of a run."""
         self._call_context = call_context
 
     def end(self) -> None:
-        """It is over."""
+        """Stop reporting at the end of the run."""
         self._call_context = None
 
     def heard(self, connection: ListedTools) -> None:
-        """A server's tools are others than before; may be called at any time."""
+        """Handle a change of a server's tools. Callable at any time."""
         if self._call_context is None:
             return
         task = asyncio.ensure_future(self._tell_changes_of(connection))
@@ -308,10 +295,10 @@ class ToolChanges:
         task.add_done_callback(self._telling.discard)
 
     async def look(self, connections: Sequence[ListedTools]) -> None:
-        """Say what changed since the last look; a server that is seen for the first time is no news.
+        """Report changes since the last comparison. A server's first tool list isn't reported.
 
         Raises:
-            JournalError: never in practice, since a notice is not kept.
+            JournalError: never in practice, since notices are not stored.
         """
         for connection in connections:
             await self._tell_changes(connection)
@@ -347,29 +334,27 @@ def _name_list(names: Iterable[str]) -> str:
 
 
 class RunningServers(Protocol):
-    """The servers of a kernel, as far as a run needs them."""
+    """The operations on a kernel's servers that a run needs."""
 
     async def start(self, names: Sequence[str]) -> list[str]:
-        """Have some of them run; the problems."""
+        """Start some servers and return their problems."""
         ...
 
     def get(self, name: str) -> ServerConnection | None:
-        """One of them; None where none is declared by that name."""
+        """Return the server with this name, or None."""
         ...
 
 
 @dataclass(frozen=True)
 class NamedOnServers:
-    """What the user's prompt asks of servers."""
+    """References to servers in the user's prompt."""
 
-    resources: Sequence[tuple[str, str]] = ()
-    """Server and address, as named by ``@server:address``."""
-    prompt: PromptCall | None = None
-    """``/server:prompt``; None where it begins with none."""
+    resources: Sequence[tuple[str, str]] = ()  # (server, URI) pairs written as ``@server:address``
+    prompt: PromptCall | None = None  # ``/server:prompt`` at the start, or None
 
 
 class McpRunHooks:
-    """Of one run."""
+    """MCP hooks of one run."""
 
     def __init__(
         self,
@@ -380,14 +365,14 @@ class McpRunHooks:
         wanted: NamedOnServers,
         sees_images: bool,
     ) -> None:
-        """Nothing begins yet.
+        """Prepare a run without starting anything.
 
         Args:
-            servers: where they are kept.
-            requests: answers what they ask.
-            names: those that may run, in the order of their declaration.
-            wanted: what the prompt asks of them.
-            sees_images: whether the model is given pictures.
+            servers: the kernel's servers.
+            requests: handler of their requests.
+            names: servers that may run, in declaration order.
+            wanted: references to servers in the prompt.
+            sees_images: whether the model accepts images.
         """
         self._servers = servers
         self._requests = requests
@@ -396,12 +381,12 @@ class McpRunHooks:
         self._sees_images = sees_images
 
     async def begin(self, hook_context: HookContext) -> PreparedPrompt:
-        """Start the servers, all beside each other, and fetch what the prompt names.
+        """Start the servers concurrently and fetch what the prompt refers to.
 
         Raises:
-            ConfigError: there is no such prompt, or its arguments are not right.
-            ServerError: the server of the prompt does not answer.
-            JournalError: it could not be recorded.
+            ConfigError: the prompt doesn't exist or its arguments are wrong.
+            ServerError: the prompt's server does not respond.
+            JournalError: a step could not be recorded.
         """
         self._requests.take(hook_context)
         self._requests.note = self._note_problem
@@ -413,7 +398,7 @@ class McpRunHooks:
         return PreparedPrompt(before=before, instead=await self._fetch_prompt(hook_context, self._wanted.prompt))
 
     async def end(self) -> None:
-        """The servers run on; nothing they ask is answered any more."""
+        """Stop answering the servers' requests. The servers keep running."""
         await self._requests.leave()
 
     def _note_problem(self, server: str, text: str) -> None:
@@ -435,7 +420,7 @@ class McpRunHooks:
         return connections
 
     async def _start_as_step(self, call_context: CallContext, waiting: Sequence[ServerConnection]) -> list[str]:
-        """Show what the first request waits for: its tools, and the import of what speaks to servers."""
+        """Show a step for what delays the first request: importing the SDK and starting the servers."""
         names = ", ".join(one.server.name for one in waiting)
         what = "the MCP server" if len(waiting) == 1 else "the MCP servers"
         headline = Headline(verb=f"Started {what}", doing=f"Starting {what}", asking=f"Start {what}", target=names)
@@ -508,7 +493,7 @@ def _bind_connection(heard: Callable[[ServerConnection], None], connection: Serv
 
 
 def _missing_servers(connections: Sequence[ServerConnection]) -> PromptParts:
-    """Name the servers that don't run, for the model: the system prompt was written before they were started."""
+    """Name the servers that don't run in the prompt, because the system prompt was written before they were started."""
     missing = [one.server.name for one in connections if one.state != "ready"]
     if not missing:
         return ()

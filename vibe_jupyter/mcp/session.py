@@ -1,6 +1,8 @@
-"""One life of a connection by the SDK, entered, kept open and left by one task; and one request over it.
+"""A link to a server through the SDK's Client, opened, kept open and closed by one task, and requests over it.
 
-Imports the SDK: imported itself when the first server starts.
+anyio's cancel scopes must be exited by the task that entered them, so each link has an owner task.
+
+Imports the SDK, so import this module only when the first server starts.
 """
 
 import asyncio
@@ -43,8 +45,7 @@ from vibe_jupyter.version import __version__
 
 T = TypeVar("T")
 
-CANCEL_GRACE: Final = 1.0
-"""Seconds for telling a server that its answer is not wanted any more."""
+CANCEL_GRACE: Final = 1.0  # seconds for notifying a server of a cancellation
 
 _OF_THE_SDK: Final = (
     ValidationError,
@@ -56,32 +57,27 @@ _OF_THE_SDK: Final = (
     anyio.ClosedResourceError,
     ExceptionGroup,
 )
+# Cancelled requests that have not ended yet; asyncio keeps only weak references to tasks
 _abandoned: set[asyncio.Future[Any]] = set()
-"""Requests whose end nobody waits for any more."""
 
-CLOSE_LIMIT: Final = 3.0
-"""Seconds for leaving a connection, after which it is left by force."""
+CLOSE_LIMIT: Final = 3.0  # seconds for closing a connection before its task is cancelled
 
 Mode = Literal["auto", "legacy"]
 
-_ATTEMPTS: Final = 3
-"""In a row."""
-_GAP: Final = 1.0
-"""Seconds between them."""
+_ATTEMPTS: Final = 3  # consecutive attempts to listen
+_GAP: Final = 1.0  # seconds between attempts
 
-PAGES: Final = 100
-"""Pages of a list that are read."""
-TOOLS: Final = 2_000
-"""Tools of one server that are taken."""
+PAGES: Final = 100  # pages read of a list
+TOOLS: Final = 2_000  # tools accepted from one server
 
 
 async def run_request(
     work: Callable[[Client], Awaitable[T]], client: Client, *, seconds: float, pause: ServerPause
 ) -> T:
-    """The answer to a request of the SDK.
+    """Run an SDK request with a timeout.
 
     Raises:
-        LinkFault: there is none, or it says that something failed.
+        LinkFault: there was no response, or it is an error.
     """
     task = asyncio.ensure_future(work(client))
     try:
@@ -96,7 +92,7 @@ async def run_request(
 
 
 async def _abandon_request(task: "asyncio.Future[T]") -> None:
-    """The SDK tells the server; where that takes long it goes on without us."""
+    """Cancel a request. The SDK notifies the server, in the background if that takes long."""
     task.cancel()
     _abandoned.add(task)
     task.add_done_callback(_forget_request)
@@ -106,7 +102,7 @@ async def _abandon_request(task: "asyncio.Future[T]") -> None:
 def _forget_request(task: "asyncio.Future[Any]") -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # asyncio complains of errors that nobody looked at
+        task.exception()  # mark the exception as retrieved, or asyncio logs it
 
 
 def _request_answer(task: "asyncio.Future[T]") -> T:
@@ -120,7 +116,7 @@ def _request_answer(task: "asyncio.Future[T]") -> T:
         if problem.code == CONNECTION_CLOSED:
             raise LinkFault("gone", "disconnected before it answered") from problem
         raise LinkFault("answer", f"answered with an error: {failure_reason(problem)}") from problem
-    except asyncio.CancelledError as problem:  # the connection was closed under it
+    except asyncio.CancelledError as problem:  # the connection was closed during the request
         raise LinkFault("gone", "was ended before it answered") from problem
     except _OF_THE_SDK as problem:
         what = (
@@ -131,7 +127,7 @@ def _request_answer(task: "asyncio.Future[T]") -> T:
 
 
 class CallbackTable(TypedDict, total=False):
-    """Those of the SDK's Client; what is left out is not offered to the server."""
+    """Callbacks of the SDK's Client. The SDK advertises only the capabilities that have one."""
 
     elicitation_callback: ElicitationFnT
     sampling_callback: SamplingFnT
@@ -139,7 +135,7 @@ class CallbackTable(TypedDict, total=False):
 
 
 class SessionCallbacks:
-    """Of one connection. While one is due, the time of the server's calls rests."""
+    """Callbacks of one connection. While one is pending, the timeout of the server's calls is suspended."""
 
     def __init__(self, server: ToolServer, hooks: ServerHooks, log: ServerLog) -> None:
         self.pause = ServerPause()
@@ -148,7 +144,7 @@ class SessionCallbacks:
         self._log = log
 
     def callbacks(self) -> CallbackTable:
-        """What the server may ask, as announced to it."""
+        """Return the callbacks to register."""
         found = CallbackTable()
         if "elicitation" in self._hooks.offers:
             found["elicitation_callback"] = self._answer_elicit
@@ -159,7 +155,7 @@ class SessionCallbacks:
         return found
 
     async def log(self, params: LoggingMessageNotificationParams) -> None:
-        """A line for the server's log."""
+        """Add a log message to the server's log."""
         text = params.data if isinstance(params.data, str) else _as_json(params.data)
         self._log.add(params.level, text)
         self._hooks.log(self._server.name, params.level, text)
@@ -181,7 +177,7 @@ class SessionCallbacks:
 
 
 class ServerLink:
-    """From the start of a server to its end; never used again."""
+    """Link to one server from start to end. Not reusable."""
 
     def __init__(
         self,
@@ -192,13 +188,11 @@ class ServerLink:
         log: ServerLog,
         mode: Mode,
     ) -> None:
-        self.changed = asyncio.Event()
-        """Set when the server says that its tools are others now."""
+        self.changed = asyncio.Event()  # set when the server reports that its tools changed
         self.tools: tuple[RemoteTool, ...] = ()
         self.instructions = ""
         self.protocol_version = ""
-        self.opened_at = 0.0
-        """Monotonic seconds; 0 as long as it is not open."""
+        self.opened_at = 0.0  # monotonic seconds; 0 until it is open
         self._transport = transport
         self._answers = answers
         self._log = log
@@ -219,29 +213,29 @@ class ServerLink:
 
     @property
     def is_alive(self) -> bool:
-        """Whether requests can be sent."""
+        """True if requests can be sent."""
         return self._open.is_set() and self._owner is not None and not self._owner.done() and not self._leave.is_set()
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Sentences about listed tools that nothing can be made of."""
+        """Sentences about listed tools that can't be used."""
         return self._sieve.left_out
 
     @property
     def heard(self) -> int:
-        """Messages that a program sent."""
+        """Number of messages received from a local server; always 0 for a remote one."""
         return self._transport.pipes.due.heard if isinstance(self._transport, StdioTransport) else 0
 
     @property
     def trouble(self) -> str:
-        """How a program ended by itself; empty where it did not."""
+        """Exit description if a local server ended on its own, else ""."""
         return self._transport.trouble if isinstance(self._transport, StdioTransport) else ""
 
     async def open(self, seconds: float) -> None:
         """Start the server and list its tools.
 
         Raises:
-            LinkFault: it failed or took too long, and is closed.
+            LinkFault: the server failed or took too long. The link is closed.
         """
         self._owner = asyncio.create_task(self._own_client(), name="mcp link")
         opened = asyncio.ensure_future(self._open.wait())
@@ -264,10 +258,10 @@ class ServerLink:
         raise LinkFault("start", what) from self._cause
 
     async def run(self, work: Callable[[Client], Awaitable[T]], seconds: float) -> T:
-        """The answer to a request.
+        """Send a request.
 
         Raises:
-            LinkFault: there is none, or it says that something failed.
+            LinkFault: there was no response, or it is an error.
         """
         try:
             with logging_to(self._log):
@@ -275,27 +269,27 @@ class ServerLink:
         except LinkFault as fault:
             if fault.kind != "gone":
                 raise
-            await self.close()  # a program's exit code is known when it has ended
+            await self.close()  # the exit code is known only after the process ended
             why = await self.ended()
             what = f"ended before it answered: {self.trouble}" if self.trouble else fault.what
             raise LinkFault("gone", what if why in what else f"{what}: {why}") from fault
 
     async def list_again(self, seconds: float) -> tuple[RemoteTool, ...]:
-        """The tools as the server lists them now.
+        """List the tools again.
 
         Raises:
-            LinkFault: it does not.
+            LinkFault: the server did not return them.
         """
         return await self.run(list_tools, seconds)
 
     async def ended(self) -> str:
-        """Why it is over, when it is."""
+        """Wait for the end of the link and return its reason."""
         if self._owner is not None:
             await asyncio.wait({self._owner})
         return self.trouble or (failure_reason(self._cause) if self._cause else "")
 
     async def close(self) -> None:
-        """End it, and the program with all it started."""
+        """Close the link and stop the program with its child processes."""
         owner = self._owner
         if owner is None:
             return
@@ -316,11 +310,11 @@ class ServerLink:
                     self.opened_at = time.monotonic()
                     self._open.set()
                     await self._stay_open(client)
-        except Exception as problem:  # noqa: BLE001 whatever the SDK raises ends this link, and is reported to whoever waits
+        except Exception as problem:  # noqa: BLE001 any error of the SDK ends this link and is reported to the callers
             self._cause = problem
 
     async def _stay_open(self, client: Client) -> None:
-        """Until we leave, or the program does."""
+        """Wait until the link is closed or the program ends."""
         waits = [asyncio.ensure_future(self._leave.wait())]
         if isinstance(self._transport, StdioTransport):
             waits.append(asyncio.ensure_future(self._transport.pipes.incoming.over.wait()))
@@ -340,7 +334,7 @@ class ServerLink:
 def make_link(
     server: ToolServer, surroundings: ProcessEnvironment, hooks: ServerHooks, *, log: ServerLog, mode: Mode
 ) -> ServerLink:
-    """One that is not open yet."""
+    """Create a link without opening it."""
     answers = SessionCallbacks(server, hooks, log)
     if isinstance(server.at, ServerProgram):
         transport = StdioTransport(server.at, surroundings, log)
@@ -361,7 +355,10 @@ def _as_json(value: Any) -> str:
 
 
 async def listen_for_changes(client: Client, changed: asyncio.Event) -> None:
-    """Ask for them, where the server has any to report; each goes to the client's message handler."""
+    """Subscribe to change notifications if the server supports them.
+
+    They are delivered to the client's message handler.
+    """
     can = client.server_capabilities
     tools = bool(can.tools and can.tools.list_changed)
     prompts = bool(can.prompts and can.prompts.list_changed)
@@ -371,7 +368,7 @@ async def listen_for_changes(client: Client, changed: asyncio.Event) -> None:
     for attempt in range(_ATTEMPTS):
         if attempt:
             await asyncio.sleep(_GAP)
-            changed.set()  # it may have told something meanwhile
+            changed.set()  # a change may have been missed in between
         with contextlib.suppress(MCPError, RuntimeError, ValueError, OSError):
             async with client.listen(
                 tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
@@ -382,7 +379,7 @@ async def listen_for_changes(client: Client, changed: asyncio.Event) -> None:
 
 
 async def list_tools(client: Client) -> tuple[RemoteTool, ...]:
-    """All of them, page by page; the first of two that bear one name."""
+    """List all tools, page by page. Of tools with the same name the first is used."""
     if client.server_capabilities.tools is None:
         return ()
     found: dict[str, RemoteTool] = {}

@@ -1,6 +1,6 @@
-"""Signing in to a remote server in the user's browser (OAuth), and the tokens that gives.
+"""OAuth sign-in to a remote server in the user's browser, and storage of its tokens.
 
-Imports the SDK: imported itself when the first server with a sign-in starts.
+Imports the SDK, so import this module only when the first server with a sign-in starts.
 """
 
 import asyncio
@@ -40,29 +40,26 @@ from vibe_jupyter.mcp.oauth_redirect import (
 )
 from vibe_jupyter.mcp.token_store import SecretStore, store_name
 
-SIGN_IN_TIMEOUT: Final = 600.0
-"""Seconds that a user may take in the browser."""
-_LONG_AGO: Final = 1.0
-"""Seconds since 1970."""
-_WANTS_MORE: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-"""Answers that may lead to a sign-in."""
+SIGN_IN_TIMEOUT: Final = 600.0  # seconds for signing in with the browser
+_LONG_AGO: Final = 1.0  # seconds since 1970; an expiry in the past
+_WANTS_MORE: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)  # status codes that may lead to a sign-in
+# Token attempts after a rejection before the user is asked: another kernel's token, and a refreshed one
 _TRIES: Final = 2
-"""Tokens that are tried after a refused one, before the user is asked: another kernel's, and a renewed one."""
+# RFC 6749, section 5.2: the authorization server no longer knows our client id
 _UNKNOWN_CLIENT: Final = b"invalid_client"
-"""By which an authorization server says that it no longer knows the name it gave us."""
 
+# Shows the user an address and its host until their input is accepted by the callback; returns False if they declined.
+# Canceled when the browser returns. Raises NobodyAsked if the page is not shown.
 ShowPage = Callable[[str, str, Callable[[str], bool]], Awaitable[bool]]
-"""Shows the user an address and its host until what they type fits; False when they said no. Cancelled when the
-browser came back. Raises NobodyAsked where it is not shown."""
 
 
 class SignIn(OAuthClientProvider):
-    """Signs the requests to one server; asks the user when it has to."""
+    """OAuth for the requests to one server. Asks the user when necessary."""
 
     def __init__(self, url: str, store: SecretStore, show: ShowPage, pause: ServerPause) -> None:
         self._storage = TokenStorage(store, url)
         metadata = OAuthClientMetadata(
-            redirect_uris=[AnyUrl(f"http://{HOST}:1{PATH}")],  # the port is known when the store was read
+            redirect_uris=[AnyUrl(f"http://{HOST}:1{PATH}")],  # placeholder port, chosen when the store has been read
             client_name="vibe-jupyter",
             grant_types=["authorization_code", "refresh_token"],
             response_types=["code"],
@@ -76,7 +73,7 @@ class SignIn(OAuthClientProvider):
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         if self._initialized and not self.context.is_token_valid():
-            self._initialized = False  # another kernel may have renewed what is kept: that is read first
+            self._initialized = False  # reread the store first: another kernel may have refreshed the tokens
         flow = super()._auth_flow(request)
         tried, moved = 0, False
         try:
@@ -85,7 +82,7 @@ class SignIn(OAuthClientProvider):
                 response = yield outgoing
                 if outgoing is request and response.status_code in _WANTS_MORE:
                     if tried < _TRIES and await self._may_renew(request, response):
-                        # The SDK would ask the user at once; a token that ran out early is first renewed.
+                        # The SDK would ask the user at once. Refresh a token that expired early first.
                         await flow.aclose()
                         tried += 1
                         flow = super()._auth_flow(request)
@@ -94,7 +91,7 @@ class SignIn(OAuthClientProvider):
                     await self._storage.choose_redirect()
                 try:
                     outgoing = await flow.asend(response)
-                except PortTaken:  # two kernels began at once
+                except PortTaken:  # two kernels started a sign-in at the same time
                     if moved:
                         raise
                     tried, moved = _TRIES, True
@@ -111,11 +108,11 @@ class SignIn(OAuthClientProvider):
 
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
         if response.is_error and _UNKNOWN_CLIENT in await response.aread():
-            await self._storage.forget_client()  # with it, the page would be an error page
+            await self._storage.forget_client()  # otherwise the sign-in page would show an error
         return await super()._handle_refresh_response(response)
 
     async def _may_renew(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        """Whether a token is left to try after the one that was refused: another kernel's, or a renewed one."""
+        """Return whether to retry with another token after a rejection: another kernel's, or a refreshed one."""
         if response.status_code != HTTPStatus.UNAUTHORIZED:
             return False
         await self._initialize()
@@ -125,13 +122,13 @@ class SignIn(OAuthClientProvider):
         return self.context.is_token_valid() or self.context.can_refresh_token()
 
     async def _show_page(self, address: str) -> None:
-        """Remember it; it is shown when somebody listens."""
+        """Store the page's address. It is shown once the redirect listener is open."""
         if not host_of(address) or (urlsplit(address).scheme != "https" and not is_loopback(address)):
             raise SignInError("its page for signing in is not at an https address, so it is not shown")
         self._page = address
 
     async def _wait_for_browser(self) -> AuthorizationCodeResult:
-        """Wait for the browser, or for the address of its last page as the user pasted it."""
+        """Wait for the browser, or for the address of its last page pasted by the user."""
         uris = self.context.client_metadata.redirect_uris or []
         state = parse_qs(urlsplit(self._page).query).get("state", [""])[0]
         redirect = RedirectListener(urlsplit(str(uris[0])).port or 0, state)
@@ -144,7 +141,7 @@ class SignIn(OAuthClientProvider):
             except NobodyAsked:
                 raise
             except BaseException:
-                # It may have come to nothing because the page no longer knows us; the next one begins with a new name.
+                # The page may have failed because the server no longer knows our client id; register again next time.
                 await self._storage.forget_client()
                 raise
             finally:
@@ -155,7 +152,7 @@ class SignIn(OAuthClientProvider):
         return AuthorizationCodeResult(code=back.code, state=back.state, iss=back.issuer)
 
     async def _ask_user(self, redirect: RedirectListener) -> None:
-        """Until the user pasted what fits, or said no."""
+        """Ask until the user pastes a valid redirect address."""
         pasted: list[RedirectAnswer | None] = []
 
         def fits(typed: str) -> bool:
@@ -188,25 +185,22 @@ def _failure_words(error: Exception) -> str:
 
 class _Kept(BaseModel):
     tokens: OAuthToken | None = None
-    expires_at: float | None = None
-    """Seconds since 1970; None where the server did not say."""
+    expires_at: float | None = None  # seconds since 1970; None if the server did not report it
     client: OAuthClientInformationFull | None = None
-    authority: OAuthMetadata | None = None
-    """Where tokens are renewed, which may be elsewhere than the server."""
+    authority: OAuthMetadata | None = None  # metadata of the authorization server, which may be on another host
     resource: ProtectedResourceMetadata | None = None
 
 
 class TokenStorage:
-    """The SDK's view of the store, for one server."""
+    """Adapter from the SDK's token storage to our store, for one server."""
 
     def __init__(self, store: SecretStore, url: str) -> None:
-        self.context: OAuthContext
-        """Of the provider that reads here."""
+        self.context: OAuthContext  # set by the provider that uses this storage
         self._store = store
         self._name = store_name(url)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Those kept, with the time they still hold; where the store gives none, those that were there before."""
+        """Return the stored tokens with their remaining lifetime, or the current ones if the store has none."""
         kept = await self._read_store()
         self.context.oauth_metadata = self.context.oauth_metadata or kept.authority
         self.context.protected_resource_metadata = self.context.protected_resource_metadata or kept.resource
@@ -218,7 +212,7 @@ class TokenStorage:
         return kept.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep them, with what it takes to renew them."""
+        """Store tokens together with what is needed to refresh them."""
         context = self.context
         expires_at = time.time() + tokens.expires_in if tokens.expires_in is not None else None
         await self._write_store(
@@ -232,26 +226,26 @@ class TokenStorage:
         )
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """What the authorization server knows us by."""
+        """Return our registration with the authorization server."""
         kept = await self._read_store()
         ours = self.context.client_info
         if kept.tokens is None and self.context.current_tokens is not None:
-            return ours  # another kernel signs in under another name
+            return ours  # another kernel is signing in with another registration
         return kept.client or ours
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep it, without tokens that another name was given."""
+        """Store a registration and drop tokens issued to another one."""
         await self._write_store(_Kept(client=client_info))
 
     async def forget_client(self) -> None:
-        """Have the authorization server give us a new name at the next sign-in."""
+        """Drop the registration, so that the next sign-in registers again."""
         self.context.client_info = None
         kept = await self._read_store()
         kept.client = None
         await self._write_store(kept)
 
     async def choose_redirect(self) -> None:
-        """Where the browser comes back to: the address that the authorization server knows, as long as it is free."""
+        """Choose the redirect URI: the registered port if it is free, else another port with a new registration."""
         client = self.context.client_info
         known = [urlsplit(str(uri)).port or 0 for uri in (client.redirect_uris if client else None) or ()]
         port = await asyncio.to_thread(free_port, known[0] if known else 0)

@@ -1,6 +1,6 @@
-"""A server that is a program of this machine: started, spoken to over its pipes, and ended with all it started.
+"""Stdio transport: a local server that is started, used over its pipes, and stopped with its child processes.
 
-Imports the SDK: imported itself when the first server starts.
+Imports the SDK, so import this module only when the first server starts.
 """
 
 import asyncio
@@ -22,29 +22,22 @@ from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, LineBuffer, Pendin
 from vibe_jupyter.tools.child_environment import ProcessEnvironment, child_environment
 from vibe_jupyter.tools.supervised import SupervisedProcess, SupervisedProgram, start_supervised
 
-LEAVE_GRACE: Final = 0.5
-"""Seconds a program is given to end by itself once its input is closed."""
+LEAVE_GRACE: Final = 0.5  # seconds for a program to exit after its input is closed
 
-UNREAD_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes that wait for a program to read them."""
-_ORPHANED: Final = 0.2
-"""Seconds for what is still in the pipes when the program has ended; what it started may hold them open."""
+UNREAD_LIMIT: Final = 16 * 1024 * 1024  # unsent bytes after which a program that doesn't read is given up
+_ORPHANED: Final = 0.2  # seconds to drain the pipes after the program's exit; its children may keep them open
 
-_HIGH: Final = 1024 * 1024
-"""Bytes that wait to be taken, above which reading rests."""
-_LOW: Final = 256 * 1024
-"""Bytes below which it goes on."""
+_HIGH: Final = 1024 * 1024  # received bytes that aren't consumed yet, above which reading pauses
+_LOW: Final = 256 * 1024  # bytes below which reading resumes
 
 
 class ProgramPipes(asyncio.SubprocessProtocol):
-    """Both directions of one program."""
+    """Pipes of one program."""
 
     def __init__(self, log: ServerLog) -> None:
         self.exited = asyncio.Event()
-        self.trouble = ""
-        """Why we stopped listening, where it was we."""
-        self.lost = False
-        """Whether the program closed its output, not we."""
+        self.trouble = ""  # reason if we stopped listening
+        self.lost = False  # True if the program closed its output or exited on its own
         self.due = PendingResponses(log, self._put_message, self._give_up)
         self.incoming = IncomingMessages(self.due.parse, self._set_reading)
         self.outgoing = OutgoingMessages(self)
@@ -75,13 +68,13 @@ class ProgramPipes(asyncio.SubprocessProtocol):
             self.incoming.end()
 
     def note_exit(self) -> None:
-        """Take note that the program exited; what it started may hold its pipes open."""
+        """Handle the program's exit. Its children may keep the pipes open."""
         self.exited.set()
         self.lost = self.lost or not self._closed
         asyncio.get_running_loop().call_later(_ORPHANED, self.incoming.end)
 
     def write(self, data: bytes) -> None:
-        """Send bytes. Where the program has gone nothing happens: the end of `incoming` tells it."""
+        """Send bytes. Does nothing if the program has exited; the end of `incoming` reports that."""
         pipe = self._stdin_transport()
         if pipe is None or pipe.is_closing():
             return
@@ -90,7 +83,7 @@ class ProgramPipes(asyncio.SubprocessProtocol):
             self._give_up("it does not read what it is sent")
 
     def close(self) -> None:
-        """Close its input; what it says from now on is thrown away."""
+        """Close the program's input and discard further output."""
         self._closed = True
         self.incoming.end()
         if pipe := self._stdin_transport():
@@ -101,10 +94,10 @@ class ProgramPipes(asyncio.SubprocessProtocol):
         return cast("asyncio.WriteTransport | None", self._process.get_pipe_transport(0)) if self._process else None
 
     def _set_reading(self, reading: bool) -> None:
-        """Let the program wait while more came than was taken, or hear it again."""
+        """Pause or resume reading the program's output."""
         pipe = self._process.get_pipe_transport(1) if self._process else None
         if pipe is not None and not pipe.is_closing():
-            heard = cast("asyncio.ReadTransport", pipe)  # uvloop's are none by class
+            heard = cast("asyncio.ReadTransport", pipe)  # uvloop's transports don't inherit from ReadTransport
             (heard.resume_reading if reading else heard.pause_reading)()
 
     def _put_message(self, message: JSONRPCMessage) -> None:
@@ -116,19 +109,18 @@ class ProgramPipes(asyncio.SubprocessProtocol):
 
 
 class OutgoingMessages:
-    """The stream the SDK writes to."""
+    """Write stream of the SDK."""
 
     def __init__(self, pipes: ProgramPipes) -> None:
         self._pipes = pipes
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Write one message."""
         data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         self._pipes.due.note(item.message)
         self._pipes.write(data + b"\n")
 
     async def aclose(self) -> None:
-        """Its input stays open until the program is ended."""
+        """Do nothing: the input stays open until the program is stopped."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,7 +132,7 @@ class OutgoingMessages:
 
 
 class IncomingMessages:
-    """Filled by the event loop as bytes come, emptied by the SDK."""
+    """Read stream of the SDK, filled by the event loop."""
 
     def __init__(self, parse: Callable[[bytes], JSONRPCMessage | None], set_reading: Callable[[bool], None]) -> None:
         self._parse = parse
@@ -150,11 +142,10 @@ class IncomingMessages:
         self._news = asyncio.Event()
         self._ended = False
         self._rests = False
-        self.over = asyncio.Event()
-        """Set when nothing comes any more and all that came was taken."""
+        self.over = asyncio.Event()  # set when the stream has ended and every message was consumed
 
     def put(self, line: bytes | JSONRPCMessage) -> None:
-        """A line that came, or an answer of our own making."""
+        """Add a received line, or a response that we made ourselves."""
         if self._ended:
             return
         self._waiting.append(line)
@@ -166,15 +157,15 @@ class IncomingMessages:
             self._set_reading(False)
 
     def end(self) -> None:
-        """Nothing more comes; what waits is still given."""
+        """End the stream after the messages that are already queued."""
         self._ended = True
         self._news.set()
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            anyio.EndOfStream: there is none.
+            anyio.EndOfStream: there are no more messages.
         """
         try:
             return await self.__anext__()
@@ -186,7 +177,7 @@ class IncomingMessages:
 
     async def __anext__(self) -> SessionMessage | Exception:
         while True:
-            # One line a turn of the loop, so that a program that never stops talking leaves room for others.
+            # One line per iteration of the event loop, so that a busy program doesn't starve other tasks.
             await asyncio.sleep(0)
             if self._waiting:
                 if (message := self._take_message()) is not None:
@@ -199,7 +190,7 @@ class IncomingMessages:
                 await self._news.wait()
 
     async def aclose(self) -> None:
-        """Nothing is taken any more."""
+        """Discard queued messages and end the stream."""
         self._waiting.clear()
         self.end()
         self.over.set()
@@ -225,7 +216,7 @@ class IncomingMessages:
 
 
 class StdioTransport:
-    """One life of the program; the SDK's Client enters and leaves it."""
+    """Transport over one run of the program, entered and exited by the SDK's Client."""
 
     def __init__(self, program: ServerProgram, surroundings: ProcessEnvironment, log: ServerLog) -> None:
         self._program = program
@@ -237,7 +228,7 @@ class StdioTransport:
 
     @property
     def trouble(self) -> str:
-        """How it ended by itself; empty where it did not."""
+        """Exit description if the program ended on its own, else ""."""
         if self.pipes.trouble or not self.pipes.lost or self._process is None:
             return self.pipes.trouble
         code = self._returncode
@@ -264,7 +255,7 @@ class StdioTransport:
             raise
 
     async def _end_program(self) -> None:
-        """Its input is closed, then it is asked, then forced; nothing that it started is left."""
+        """Close the program's input, then terminate and finally kill it with its child processes."""
         process = self._process
         if process is None:
             return
@@ -272,7 +263,7 @@ class StdioTransport:
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.pipes.exited.wait(), LEAVE_GRACE)
-        finally:  # also where the engine ends, and with it every task
+        finally:  # also when the engine shuts down and cancels every task
             self._returncode = process.returncode
             try:
                 await process.end()

@@ -1,4 +1,4 @@
-"""Where the tokens of a sign-in are kept: the keyring of the system, or memory."""
+"""Storage of sign-in tokens: the system's keyring, or memory."""
 
 import threading
 from typing import Final, Protocol
@@ -10,13 +10,13 @@ WHILE_IT_RUNS: Final = "as long as this kernel runs; `pip install 'vibe-jupyter[
 
 
 def store_name(url: str) -> str:
-    """Under which a server's sign-in is kept."""
+    """Return the key of a server's tokens in the store."""
     parts = urlsplit(url)
     return f"mcp {parts.scheme}://{parts.netloc}{parts.path}"
 
 
 class KeyringStore:
-    """Looks for a keyring when it is used first. From any thread."""
+    """Store in the system's keyring, which is detected on first use. Thread-safe."""
 
     def __init__(self) -> None:
         self._memory: dict[str, str] = {}
@@ -25,11 +25,11 @@ class KeyringStore:
 
     @property
     def how_long(self) -> str:
-        """For how long it keeps, in words; empty for until it is forgotten."""
+        """Retention period as text for the user; "" if permanent."""
         return "" if self._uses_keyring() else WHILE_IT_RUNS
 
     def get(self, name: str) -> str:
-        """What is kept; empty where there is nothing, and where the keyring is locked or broken."""
+        """Return a stored value, or "" if there is none or the keyring is locked or broken."""
         if name in self._memory or not self._uses_keyring():
             return self._memory.get(name, "")
         import keyring  # noqa: PLC0415
@@ -41,7 +41,7 @@ class KeyringStore:
             return ""
 
     def put(self, name: str, text: str) -> None:
-        """Keep it; an empty text is forgotten. What the keyring does not take is kept in memory."""
+        """Store a value, or delete it if empty. Values that the keyring rejects are kept in memory."""
         if not self._uses_keyring():
             self._memory[name] = text
             return
@@ -65,24 +65,24 @@ class KeyringStore:
 
 
 class SecretStore(Protocol):
-    """Keeps a text by its name. Called on threads, since keyrings may take their time."""
+    """Named secrets. Called on worker threads, because keyrings may block."""
 
     @property
     def how_long(self) -> str:
-        """For how long, in words; empty for until it is forgotten."""
+        """Retention period as text for the user; "" if permanent."""
         ...
 
     def get(self, name: str) -> str:
-        """The text; empty where there is none, and where the store is locked."""
+        """Return a stored value, or "" if there is none or the store is locked."""
         ...
 
     def put(self, name: str, text: str) -> None:
-        """Keep it; an empty text is forgotten."""
+        """Store a value, or delete it if empty."""
         ...
 
 
 class MemoryStore:
-    """As long as the kernel runs."""
+    """Store that lasts as long as the kernel runs."""
 
     def __init__(self) -> None:
         self._kept: dict[str, str] = {}

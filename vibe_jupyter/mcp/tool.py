@@ -1,8 +1,8 @@
-"""A server's tool in the form the agent calls, its arguments checked against its schema.
+"""Adapter from a server's tool to the agent's tool interface, with arguments validated against its schema.
 
-The schema is foreign: nothing it names is fetched, and a check that takes long is given up. What is not checked here
-(patterns, formats, ``not``, ``if``) the server checks itself; a check is only ever looser than the schema, never
-stricter.
+The schema is untrusted: references are never fetched, and a validation that takes long is abandoned. Keywords that
+aren't checked here (patterns, formats, ``not``, ``if``) are left to the server. Validation is only ever looser than the
+schema, never stricter.
 """
 
 import asyncio
@@ -33,23 +33,19 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import CallToolResult
 
-PROGRESS_GAP: Final = 0.1
-"""Seconds between two words on how far a call is; of those between, the last is shown."""
+PROGRESS_GAP: Final = 0.1  # minimum seconds between progress updates; of those in between, only the last is shown
 
-CHECK_TIME: Final = 0.25
-"""Seconds of one check; a schema of a few lines can be made to take years."""
-CHECKED_SIZE: Final = 50_000
-"""Characters of a schema that is checked against; a larger one is left to its server."""
-PROBLEMS_LIMIT: Final = 6
-"""Problems told at once."""
-WORDS_LIMIT: Final = 200
-"""Characters of one problem: it may quote what is wrong."""
+CHECK_TIME: Final = 0.25  # seconds of one validation; a schema of a few lines can be made to take years
+CHECKED_SIZE: Final = 50_000  # characters of a schema; larger ones are validated by the server only
+PROBLEMS_LIMIT: Final = 6  # problems reported at once
+WORDS_LIMIT: Final = 200  # characters of one problem, which may quote the value
 
+# Keywords that may take unbounded time, and those that invert a check, so that a looser subschema would make the whole
+# stricter.
 _UNCHECKED: Final = (
     *("pattern", "patternProperties", "format", "uniqueItems", "not", "if", "maxContains"),
     *("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"),
 )
-"""What may run for ever, and what turns a looser check into a stricter one."""
 
 _until: Final[ContextVar[float]] = ContextVar("until")
 
@@ -74,14 +70,14 @@ class ServerToolArguments(RootModel[dict[str, JsonValue]]):
 
 @dataclass(frozen=True)
 class ToolWays:
-    """What the tools of all servers share."""
+    """Dependencies shared by the tools of all servers."""
 
     open_calls: OpenCalls
     sees_images: Callable[[], bool]
 
 
 class McpTool:
-    """One tool of one server."""
+    """A tool of an MCP server that the agent can call."""
 
     level: Level = "ask"
 
@@ -102,8 +98,7 @@ class McpTool:
         self._source = ResultSource(published.server, published.tool.name, published.name)
         self._connection = connection
         self._ways = ways
-        self._refused = refused
-        """Why it may not be called, for the model; empty if it may."""
+        self._refused = refused  # returns why the tool must not be called, for the model, or ""
 
     def headline(self, args: ServerToolArguments) -> Headline:
         return Headline(
@@ -126,7 +121,7 @@ class McpTool:
         progress = _Progress(context)
 
         async def work(client: "Client") -> "CallToolResult":
-            # What it gives is shown and told as it came; schemas of results are foreign, and may take long.
+            # Results are passed on as received: output schemas are untrusted, and validating may take long.
             client.session.validate_tool_result = _as_it_came
             return await client.call_tool(self._source.tool, args.root, progress_callback=progress.take)
 
@@ -141,7 +136,7 @@ class McpTool:
 
 
 class _Progress:
-    """Passes on how far a call is, now and then: the newest word, however many there were."""
+    """Forwards progress notifications at a limited rate, always the latest one."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
@@ -159,7 +154,7 @@ class _Progress:
             self._waiting = loop.call_at(self._shown_at + PROGRESS_GAP, self._show_newest)
 
     def end(self) -> None:
-        """Say nothing more."""
+        """Cancel pending updates."""
         if self._waiting is not None:
             self._waiting.cancel()
 
@@ -170,11 +165,11 @@ class _Progress:
 
 
 def server_tool_spec(published: PublishedTool, *, hint: str = "") -> ToolSpec:
-    """A tool's description for the model: its server's text, without what nobody sees.
+    """Build a tool's definition for the model: the server's text without invisible characters.
 
     Args:
-        published: the tool under its name.
-        hint: what the user says of the server.
+        published: the tool under its published name.
+        hint: the user's hint on when to use the server.
     """
     schema: dict[str, JsonValue] = {"type": "object", "properties": {}, **published.tool.input_schema}
     schema["type"] = "object"
@@ -187,12 +182,12 @@ def server_tool_spec(published: PublishedTool, *, hint: str = "") -> ToolSpec:
 
 
 def tool_description(published: PublishedTool) -> str:
-    """Whose tool it is, and what it does in the words of its server."""
+    """Return the server's name and its description of the tool."""
     return f"[MCP server {published.server}] {visible_words(published.tool.description) or published.tool.name}"
 
 
 def claim_text(annotations: Mapping[str, JsonValue]) -> str:
-    """What a server says of its tool, as its claim; empty if it says nothing."""
+    """Return the server's claim about its tool's effects, or ""."""
     if annotations.get("readOnlyHint") is True:
         return "its server says it only reads"
     if annotations.get("destructiveHint") is True:
@@ -205,14 +200,14 @@ async def _as_it_came(name: str, result: "CallToolResult") -> None:
 
 
 def arguments_model(tool: RemoteTool) -> type[ServerToolArguments]:
-    """The arguments of this tool alone; wrong ones are named by their place."""
+    """Create the arguments model of one tool. Validation errors name the location."""
 
     validator = cache(lambda: _schema_validator(tool))
 
     class Checked(ServerToolArguments):
         @classmethod
         def model_json_schema(cls, *_args: Any, **_options: Any) -> dict[str, Any]:
-            """As its server declares it."""
+            """Return the schema as declared by the server."""
             return dict(tool.input_schema)
 
         @model_validator(mode="after")
@@ -237,7 +232,7 @@ def _schema_problems(validator: "Validator | None", arguments: dict[str, JsonVal
             if len(found) == PROBLEMS_LIMIT:
                 break
     except (_TooLong, RecursionError, *_reference_errors()):
-        pass  # what was found so far is wrong all the same; the rest is the server's to say
+        pass  # report what was found so far and leave the rest to the server
     finally:
         _until.reset(token)
     return [
@@ -247,11 +242,11 @@ def _schema_problems(validator: "Validator | None", arguments: dict[str, JsonVal
 
 
 class _TooLong(Exception):
-    """The time for a check is over."""
+    """The time limit of a validation was exceeded."""
 
 
 def _schema_validator(tool: RemoteTool) -> "Validator | None":
-    """None for a schema that cannot be checked against."""
+    """Return a validator, or None if the schema is too large or invalid."""
     schema = dict(tool.input_schema)
     if len(json.dumps(schema)) > CHECKED_SIZE:
         return None
@@ -259,7 +254,7 @@ def _schema_validator(tool: RemoteTool) -> "Validator | None":
         from jsonschema.exceptions import SchemaError  # noqa: PLC0415
         from jsonschema.validators import validator_for  # noqa: PLC0415
         from referencing import Registry  # noqa: PLC0415
-    nowhere: Registry[Any] = Registry()  # where nothing is fetched from
+    nowhere: Registry[Any] = Registry()  # empty registry: references are never fetched
     kind = validator_for(schema, default=validator_for({}))
     try:
         kind.check_schema(schema)
@@ -270,8 +265,8 @@ def _schema_validator(tool: RemoteTool) -> "Validator | None":
 
 @cache
 def _looser_validator(kind: "type[Validator]") -> "type[Validator]":
-    """The validator of a draft, which looks at the clock and checks nothing that could run for ever."""
-    from jsonschema import validators  # noqa: PLC0415 - loaded already
+    """Derive a validator that observes the time limit and skips keywords that may take unbounded time."""
+    from jsonschema import validators  # noqa: PLC0415 - already loaded
 
     extend = cast(Any, validators).extend
     known = cast("Mapping[str, _Check]", kind.VALIDATORS)
@@ -296,11 +291,11 @@ def _timed_check(check: _Check) -> _Check:
 
 
 def _skip_check(validator: Any, value: Any, instance: Any, schema: Any) -> "Iterator[Any] | None":
-    """Whatever it is."""
+    """Accept any value."""
 
 
 def _required(check: _Check) -> _Check:
-    """What has a default may be left out, whatever is said of it: servers fill it in."""
+    """Treat required properties with a default as optional, since servers fill them in."""
 
     def required(validator: Any, value: Any, instance: Any, schema: Any) -> "Iterator[Any] | None":
         properties = schema.get("properties")
@@ -318,7 +313,7 @@ def _has_default(schema: object) -> bool:
 
 
 def _additional_check(check: _Check) -> _Check:
-    """Further properties may be meant by patterns, which are not looked at."""
+    """Skip the check next to `patternProperties`, which isn't checked and may allow the extra properties."""
 
     def additional(validator: Any, value: Any, instance: Any, schema: Any) -> "Iterator[Any] | None":
         return None if "patternProperties" in schema else check(validator, value, instance, schema)
@@ -328,7 +323,7 @@ def _additional_check(check: _Check) -> _Check:
 
 @cache
 def _reference_errors() -> tuple[type[Exception], ...]:
-    """What a reference raises that leads nowhere."""
+    """Exceptions raised for unresolvable references."""
     with without_working_folder():
         from referencing.exceptions import Unresolvable  # noqa: PLC0415
     return (Unresolvable,)

@@ -1,7 +1,7 @@
-"""A tool as its server lists it, and the name it goes by here: unique, short, never mistaken for another.
+"""Tools as listed by their servers, and the names we publish them under: unique, short and hard to confuse.
 
-A name is made of its server's name and its own alone, so that it never changes because of what else is there: a
-permission given to a name stays with its tool.
+A published name depends only on the server's and the tool's own names. It never changes because of other tools, so a
+permission granted to a name stays with its tool.
 """
 
 import hashlib
@@ -21,58 +21,55 @@ from vibe_jupyter.config.tool_servers import ServerAddress, ServerProgram
 from vibe_jupyter.tools.confusables import name_skeleton
 
 PREFIX: Final = "mcp__"
-LONGEST: Final = 64
-"""Characters of a name that every model server takes."""
-LONGEST_GIVEN: Final = 1_000
-"""Characters of a server's own name for a tool; a longer one is no name."""
+LONGEST: Final = 64  # characters of a name that every model server accepts
+LONGEST_GIVEN: Final = 1_000  # characters of a server's own name for a tool; longer ones are rejected
 _BETWEEN: Final = "__"
-_MARK: Final = 8
-"""Hexadecimal digits that keep apart what would be the same after cleaning."""
+_MARK: Final = 8  # hexadecimal digits that distinguish names which are equal after cleaning
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
 class RemoteTool:
-    """Everything of a tool that the model or the user is shown, and nothing that grants."""
+    """A tool as listed by its server, restricted to what the model or the user sees.
 
-    name: str
-    """The server's own name for it; anything at all."""
+    Contains nothing that grants permission.
+    """
+
+    name: str  # the server's own name for it, an arbitrary string
     description: str
     input_schema: Mapping[str, JsonValue]
     title: str = ""
     output_schema: Mapping[str, JsonValue] | None = None
+    # Hints such as ``readOnlyHint``; shown but never trusted (docs/mcp.md)
     annotations: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Hints such as ``readOnlyHint``: shown, never trusted (docs/mcp.md)."""
 
     @cached_property
     def digest(self) -> str:
-        """What a change of definition changes: hash of name, description and schema."""
+        """Hash of name, description and schema, used to detect a changed definition."""
         said = [self.name, self.description, dict(self.input_schema)]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class PublishedTool:
-    """A tool under the names it goes by."""
+    """A tool with its published and alternative names."""
 
-    name: str
-    """What the model is shown and the policy knows."""
+    name: str  # name used by the model and in permissions
+    # Unambiguous alternatives accepted in calls and permissions, such as ``server_tool``.
     others: tuple[str, ...]
-    """What a call and its permission may say instead, such as ``server_tool``; nothing that means another tool too."""
-    unclear: tuple[str, ...]
-    """Such names that another tool of a server has too."""
+    unclear: tuple[str, ...]  # alternatives that another server's tool has as well
     server: str
     tool: RemoteTool
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What a list of enabled or disabled tools may say, the published one first."""
+        """Names accepted in lists of enabled or disabled tools, the published one first."""
         return (self.name, *other_names(self.server, self.tool.name))
 
 
 def published_name(server: str, tool: str) -> str:
-    """``mcp__server__tool``; with a hash behind it where that would not lead back to this tool alone."""
+    """Return ``mcp__server__tool``, with a hash appended if that would be ambiguous, too long or invalid."""
     plain = f"{PREFIX}{server}{_BETWEEN}{tool}"
     clean = _FOREIGN.sub("_", plain)
     leads_back = _BETWEEN not in server and not server.endswith("_")
@@ -82,18 +79,18 @@ def published_name(server: str, tool: str) -> str:
 
 
 def name_prefix(server: str) -> str:
-    """How the published names of a server's tools begin."""
+    """Return the common prefix of the published names of a server's tools."""
     return f"{PREFIX}{server}{_BETWEEN}"[: LONGEST - _MARK - 1]
 
 
 def other_names(server: str, tool: str) -> tuple[str, ...]:
-    """The forms that other clients use: ``server_tool``, as it is and with the characters of a published name."""
+    """Return alternative names as used by other clients: ``server_tool``, cleaned and verbatim."""
     plain = f"{server}_{tool}"
     return tuple(dict.fromkeys((_FOREIGN.sub("_", plain), plain)))
 
 
 def anonymous_name(at: ServerProgram | ServerAddress) -> str:
-    """A name for a server that has none, the same each time: from host and port, or from a hash of its command."""
+    """Derive a stable name for an unnamed server from its host and port, or from a hash of its command."""
     if isinstance(at, ServerProgram):
         stem = _FOREIGN.sub("_", PurePath(at.argv[0]).stem) if at.argv else "server"
         return f"{stem}_{_hash_mark(*at.argv)}"
@@ -105,11 +102,11 @@ def anonymous_name(at: ServerProgram | ServerAddress) -> str:
 def publish_names(
     listed: Iterable[tuple[str, RemoteTool]], *, taken: Collection[str]
 ) -> tuple[tuple[PublishedTool, ...], tuple[str, ...]]:
-    """Names for the tools of all servers, and what is to be said of those that get none.
+    """Publish the tools of all servers and return them with problems for the user.
 
     Args:
-        listed: server's name and tool, in the order in which names are given.
-        taken: names of built-in tools and of the user's own, which always win.
+        listed: server name and tool, in the order in which names are assigned.
+        taken: names of built-in tools and of the user's own, which take precedence.
     """
     rolls = _Rolls(taken)
     found: list[PublishedTool] = []
@@ -124,15 +121,14 @@ def publish_names(
 
 
 class _Rolls:
-    """The names given so far, by how they look."""
+    """Assigned names, indexed by their confusable skeleton."""
 
     def __init__(self, taken: Collection[str]) -> None:
         self._given = {name_skeleton(name): name for name in taken}
-        self._looks = dict(self._given)
-        """The same, with servers' own names for their tools instead of published ones."""
+        self._looks = dict(self._given)  # the same for the servers' own tool names
 
     def problem(self, server: str, tool: str) -> str:
-        """Why this tool gets no name; empty if it gets one."""
+        """Return why this tool can't be published, or ""."""
         if not tool.strip() or len(tool) > LONGEST_GIVEN:
             return f"its name has {len(tool):,} characters"
         if (before := self._given.get(name_skeleton(published_name(server, tool)))) is not None:
@@ -149,7 +145,7 @@ class _Rolls:
 
 
 def _with_clear_names(found: Iterable[PublishedTool], taken: Collection[str]) -> tuple[PublishedTool, ...]:
-    """The same, without other names that mean two tools or belong to a tool that wins."""
+    """Drop alternative names that are ambiguous or belong to a tool with precedence."""
     found = tuple(found)
     uses = Counter(name for one in found for name in one.names)
 

@@ -1,7 +1,8 @@
-"""Definitions and results that break the protocol: repaired, or removed, so that the rest is usable.
+"""Repair or remove tool definitions and results that violate the protocol, so that the rest stays usable.
 
-A result that was withheld whole would make the model repeat a call that was done. Imports the SDK: imported itself
-when the first server starts.
+If a whole result were rejected, the model would repeat a call that has already taken effect.
+
+Imports the SDK, so import this module only when the first server starts.
 """
 
 import json
@@ -29,30 +30,23 @@ if TYPE_CHECKING:
         WriteStream,  # pyright: ignore[reportPrivateUsage]
     )
 
-UNDER_WAY: Final = 1_000
-"""Requests that are remembered; some are never answered."""
-DEPTH_LIMIT: Final = 150
-"""Levels of objects and lists in one definition; the SDK takes about 190, and some model servers ten."""
+UNDER_WAY: Final = 1_000  # pending requests that are tracked; some are never answered
+DEPTH_LIMIT: Final = 150  # levels of nesting in one definition; the SDK accepts about 190, some model servers only ten
 _DISCOVER: Final = "server/discover"
-_VERSIONS: Final = 10
-_VERSION_LENGTH: Final = 20
-"""Versions of one server that are shown, and characters of each."""
+_VERSIONS: Final = 10  # versions shown of one server
+_VERSION_LENGTH: Final = 20  # characters of each
 _LIST: Final = "tools/list"
-_OLDER: Final = "2025-11-25"
-"""The protocol of requests that name none; in those before it a tool has the same form."""
+_OLDER: Final = "2025-11-25"  # version assumed for requests that name none; tools have the same form in earlier ones
 _COMPLETE: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
 _NEEDED: Final = ("name", "description", "inputSchema")
-_NAME_LENGTH: Final = 80
-"""Characters of a tool's name in a sentence."""
+_NAME_LENGTH: Final = 80  # characters of a tool's name in a sentence
 
 CALL: Final = "tools/call"
-QUOTED: Final = 2_000
-"""Characters of a part of an unknown kind that the model is given as they came."""
-QUOTED_DEPTH: Final = 100
-"""Levels of such a part."""
-KIND: Final = 60
-"""Characters of the name of such a kind."""
+QUOTED: Final = 2_000  # characters quoted of a content block of an unknown type
+QUOTED_DEPTH: Final = 100  # levels of nesting quoted of such a block
+KIND: Final = 60  # characters of the name of such a type
 _COMPLETE_RESULT: Final = frozenset({None, "complete"})
+# Required fields by type of content block. Other fields of an invalid block are dropped.
 _FORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("text",),
     "image": ("data", "mimeType"),
@@ -60,29 +54,26 @@ _FORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "resource_link": ("uri", "name"),
     "resource": ("resource",),
 }
-"""What each kind of part must have; the rest of a part that is wrong is dropped."""
 
 
 class ToolSanitizer:
-    """Sees the messages of one connection, and repairs lists of tools and results that are not as they must be."""
+    """Observes the messages of one connection and repairs invalid tool lists and results."""
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._left_out: dict[str, str] = {}
-        """Why a tool was taken out of the lists, by what it is called."""
-        self.versions: tuple[str, ...] = ()
-        """Of the protocol, as the server named them before anything was agreed on; empty where it named none."""
+        self._left_out: dict[str, str] = {}  # reason by tool, for tools removed from the lists
+        self.versions: tuple[str, ...] = ()  # protocol versions that the server reported before negotiation, if any
+        # Method and protocol version of pending list and call requests
         self._under_way: dict[str | int, tuple[str, str]] = {}
-        """Requests for lists, and calls: method, and the protocol they were made in."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Sentences about the tools that nothing can be made of."""
+        """Sentences about tools that can't be used."""
         about = f"of the MCP server {self._server} is left out: its definition is not valid"
         return tuple(f"{tool} {about} ({why})." for tool, why in self._left_out.items())
 
     def sent(self, message: JSONRPCMessage) -> None:
-        """A message of ours."""
+        """Track an outgoing request."""
         if isinstance(message, JSONRPCRequest) and message.method in (_DISCOVER, _LIST, CALL):
             meta: Mapping[str, Any] = (message.params or {}).get("_meta") or {}
             while len(self._under_way) >= UNDER_WAY:
@@ -90,7 +81,7 @@ class ToolSanitizer:
             self._under_way[message.id] = (message.method, str(meta.get(PROTOCOL_VERSION_META_KEY, _OLDER)))
 
     def came(self, message: JSONRPCMessage) -> None:
-        """A message of the server; the list or the result in it is made one that can be taken."""
+        """Repair the tool list or result in an incoming message, in place."""
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             return
         method, version = self._under_way.pop(message.id, ("", "")) if message.id is not None else ("", "")
@@ -128,7 +119,7 @@ class ToolSanitizer:
 
 
 class SanitizedTransport:
-    """Another transport, with a sieve between it and the SDK."""
+    """Transport wrapper that passes all messages through a sanitizer."""
 
     def __init__(self, inner: "Transport", sieve: ToolSanitizer) -> None:
         self._inner = inner
@@ -151,7 +142,7 @@ class _Reading:
 
     @property
     def last_context(self) -> Context | None:
-        """What the SDK looks for on the streams of some transports."""
+        """Context of the last message, which the SDK reads from the streams of some transports."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -202,7 +193,7 @@ class _Writing:
 
 
 def _reduced_tools(tool: Any) -> Iterator[dict[str, Any]]:
-    """The tool with less and less of what it can do without."""
+    """Yield copies of the tool with more and more optional fields removed."""
     if not isinstance(tool, dict):
         return
     whole = cast("dict[str, Any]", tool)
@@ -215,7 +206,7 @@ def _reduced_tools(tool: Any) -> Iterator[dict[str, Any]]:
 
 
 def _definition_problem(tool: Any, version: str) -> str:
-    """What is wrong with the definition of a tool; empty where nothing is."""
+    """Return what is invalid about a tool definition, or ""."""
     if is_deeper(tool, DEPTH_LIMIT):
         return f"it is nested more than {DEPTH_LIMIT} deep"
     try:
@@ -224,17 +215,17 @@ def _definition_problem(tool: Any, version: str) -> str:
         fault = problem.errors()[0]
         place = ".".join(str(part) for part in fault["loc"] if part not in ("tools", 0))
         return f"{place}: {fault['msg']}" if place else fault["msg"]
-    except KeyError:  # a protocol the SDK does not know lists no tools either
+    except KeyError:  # in a protocol version unknown to the SDK, no tools are listed either
         return ""
     return ""
 
 
 def readable(result: dict[str, Any], version: str) -> dict[str, Any]:
-    """The same where it is valid; else a valid one with what can be read of it, and the rest named.
+    """Return a valid result: unchanged if it is valid, else what can be used of it with a note about the rest.
 
     Args:
-        result: of a call.
-        version: of the protocol in which the call was made.
+        result: the result of a call.
+        version: the protocol version of the request.
     """
     if result.get("resultType") not in _COMPLETE_RESULT or _is_valid(result, version):
         return result
@@ -247,7 +238,7 @@ def readable(result: dict[str, Any], version: str) -> dict[str, Any]:
         kept["structuredContent"] = structured
     elif structured is not None:
         parts.append(_text(_quoted(structured)))
-    if not _is_valid(kept, version):  # what is left to be wrong is in the structured content
+    if not _is_valid(kept, version):  # only the structured content can still be invalid
         parts.append(_text(_quoted(kept.pop("structuredContent", None))))
     if not parts and "structuredContent" not in kept:
         parts.append(_text("[The call completed. Its server returned an empty result.]"))
@@ -255,7 +246,7 @@ def readable(result: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 def is_deeper(value: object, limit: int) -> bool:
-    """Whether objects and lists in a JSON value are nested deeper than that."""
+    """Return whether a JSON value is nested deeper than `limit` levels."""
     level = [value]
     for _ in range(limit + 1):
         level = [inner for outer in level for inner in _inside(outer)]
@@ -277,7 +268,7 @@ def _listed(content: object) -> list[Any]:
 
 
 def _part(given: object, version: str) -> Iterator[dict[str, Any]]:
-    """The part, or less of it, or a line that names it."""
+    """Yield the content block, a reduced form of it, or a text that describes it."""
     if isinstance(given, str):
         yield _text(given)
         return
@@ -315,6 +306,6 @@ def _is_valid(result: Mapping[str, Any], version: str) -> bool:
         methods.parse_server_result(CALL, version, {"resultType": "complete", **result})
     except ValidationError:
         return False
-    except (KeyError, ValueError):  # a protocol the SDK does not know
+    except (KeyError, ValueError):  # a protocol version unknown to the SDK
         return True
     return True

@@ -1,4 +1,4 @@
-"""The tools of all servers as one set, and `find_tools` where there are too many to offer at once."""
+"""The tools of all servers as one set, with `find_tools` if there are too many to offer at once."""
 
 import json
 import re
@@ -16,42 +16,35 @@ from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, 
 from vibe_jupyter.tools.contract import Tool, ToolContext
 from vibe_jupyter.tools.contract import tool_spec as spec_of_built_in
 
-TOOLS_LIMIT: Final = 60
-"""Tools of servers up to which each request carries the definition of every one."""
-DEFINITIONS_LIMIT: Final = 80_000
-"""Characters of definitions up to which it does so."""
-HINT_LIMIT: Final = 500
-"""Characters of the user's hint on when to use a server."""
+TOOLS_LIMIT: Final = 60  # number of tools up to which each request includes every definition
+DEFINITIONS_LIMIT: Final = 80_000  # total characters of definitions up to which it does
+HINT_LIMIT: Final = 500  # characters of the user's hint on when to use a server
 
+# Returns whether the settings allow a tool, given all its names
 WantTool = Callable[[ToolServer, RemoteTool, Sequence[str]], bool]
-"""Whether the settings leave a tool, given all names it goes by."""
 
-DEFINITION_LIMIT: Final = 30_000
-"""Characters of one definition; a larger one is left out."""
+DEFINITION_LIMIT: Final = 30_000  # characters of one definition; larger ones are left out
 
-FOUND_LIMIT: Final = 8
-"""Tools of one answer."""
-FOUND_SIZE: Final = 7_000
-"""Characters of one answer; at least one tool is in it."""
-NAMES_SIZE: Final = 6_000
-"""Characters of names in the description."""
+FOUND_LIMIT: Final = 8  # tools in one answer
+FOUND_SIZE: Final = 7_000  # characters of one answer, which contains at least one tool
+NAMES_SIZE: Final = 6_000  # characters of tool names in the description
 _WORD: Final = re.compile(r"[^\W_]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _IN_NAME: Final = 4
+# Weights of a query word found in the tool's or the server's name; in the description it counts 1.
 _IN_SERVER: Final = 2
-"""What a word counts that stands in the name of the tool or of its server; in the description it counts one."""
 
 
 class PinStates(Protocol):
-    """What was accepted of servers' tools."""
+    """Access to the pinned definitions."""
 
     def state(self, server: str, tool: RemoteTool) -> Literal["accepted", "new", "changed"]:
-        """Whether a tool is as it was accepted; ``changed`` is not offered."""
+        """Compare a tool with its pin. A changed tool is not offered."""
         ...
 
 
 def want_every(server: ToolServer, tool: RemoteTool, names: Sequence[str]) -> bool:
-    """Where nothing is filtered."""
+    """Accept every tool."""
     return True
 
 
@@ -59,12 +52,12 @@ class ServerConnections(Protocol):
     """The servers of a project."""
 
     def all(self) -> Sequence[ServerConnection]:
-        """Every declared one, in the order of declaration."""
+        """Return all connections in declaration order."""
         ...
 
 
 class McpToolset:
-    """The last of several sets: built-in tools and the user's own have their names first."""
+    """Tools of MCP servers. Built-in and user-defined tools take precedence over them."""
 
     def __init__(
         self,
@@ -74,22 +67,19 @@ class McpToolset:
         *,
         taken: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """Takes no name of a built-in tool or one of the user's: those are `taken`."""
-        self.wanted: WantTool = want_every
-        """Which tools the settings leave, from the next request on."""
+        """Create the set. Names in `taken` belong to built-in or user-defined tools."""
+        self.wanted: WantTool = want_every  # tools allowed by the settings, as of the next request
+        # Tools to offer among those; excludes tools whose every call would be denied
         self.permitted: WantTool = want_every
-        """Which of them are offered: not those that every call of which would be denied."""
         self.directory = ToolDirectory(servers, taken)
         self._pins = pins
         self._ways = ways
+        # Names in the order they were first offered. A stable order preserves the model server's prompt cache.
         self._order: dict[str, None] = {}
-        """Names in the order in which they were offered first: what a model server has read stays as it was."""
-        self._loaded: dict[str, None] = {}
-        """The same, where definitions are looked up."""
+        self._loaded: dict[str, None] = {}  # the same for definitions looked up with `find_tools`
+        # True in look-up mode, which is left only when a server goes, to preserve the prompt cache
         self._looked_up = False
-        """Whether definitions are; stays so while the same servers are there, for what a model server has read."""
-        self._servers: set[str] = set()
-        """Those whose tools were offered last."""
+        self._servers: set[str] = set()  # servers whose tools were last offered
         self._find_tools = FindToolsTool(self.offered, self._hint_text, self._load_tool)
         self._made: dict[str, McpTool] = {}
         self._specs_made: dict[tuple[str, str], ToolSpec] = {}
@@ -99,7 +89,7 @@ class McpToolset:
         offered = {one.name: one for one in self.offered()}
         sizes = [self.directory.size(one) for one in offered.values()]
         servers = {one.server for one in offered.values()}
-        if not servers >= self._servers:  # one of those that were too many is gone
+        if not servers >= self._servers:  # a server is gone, so its tools may have been the excess
             self._looked_up = False
         self._servers = servers
         self._looked_up = self._looked_up or len(sizes) > TOOLS_LIMIT or sum(sizes) > DEFINITIONS_LIMIT
@@ -122,14 +112,14 @@ class McpToolset:
         return self._made[found.name]
 
     def offered(self) -> Sequence[PublishedTool]:
-        """What may be called now, in the order in which it was offered first."""
+        """Return the tools that may be called now, in the order they were first offered."""
         fitting = [one for one in self.directory.published() if self._is_offered(one) and not self._refusal_text(one)]
         self._order |= dict.fromkeys(one.name for one in fitting)
         places = {name: place for place, name in enumerate(self._order)}
         return sorted(fitting, key=lambda one: places[one.name])
 
     def forget(self) -> None:
-        """A new conversation: nothing was looked up or offered yet."""
+        """Reset for a new conversation."""
         self._looked_up = False
         self._loaded.clear()
         self._order.clear()
@@ -141,7 +131,7 @@ class McpToolset:
         return self._is_wanted(one) and self.permitted(self.directory.connection(one).server, one.tool, one.names)
 
     def _refusal_text(self, one: PublishedTool) -> str:
-        """Why a tool may not be called; empty if it may."""
+        """Return why a tool must not be called, or ""."""
         if self._pins.state(one.server, one.tool) != "changed":
             return ""
         return (
@@ -150,15 +140,15 @@ class McpToolset:
         )
 
     def _hint_text(self, one: PublishedTool) -> str:
-        """What the user says of its server."""
+        """Return the user's hint on when to use the tool's server."""
         return self.directory.connection(one).server.prompt.strip()[:HINT_LIMIT]
 
     def _load_tool(self, one: PublishedTool) -> None:
-        """Offer its definition from the next request on."""
+        """Include the tool's definition from the next request on."""
         self._loaded.setdefault(one.name)
 
     def _offered_specs(self, offered: Mapping[str, PublishedTool], names: Collection[str]) -> list[ToolSpec]:
-        """Definitions, the first of each server with the user's hint."""
+        """Return definitions. The first one of each server includes the user's hint."""
         self._renew_tools()
         hints = {one.server: self._hint_text(one) for one in offered.values()}
         return [self._spec_with_hint(one, hints.pop(one.server, "")) for name in names if (one := offered.get(name))]
@@ -170,7 +160,7 @@ class McpToolset:
         return self._specs_made[key]
 
     def _renew_tools(self) -> None:
-        """What was built from tools that have changed is built again."""
+        """Discard what was built from an earlier edition of the tools."""
         if self._edition != self.directory.edition:
             self._edition = self.directory.edition
             self._made.clear()
@@ -178,11 +168,10 @@ class McpToolset:
 
 
 class ToolDirectory:
-    """Looks at the servers each time, and works only where something changed."""
+    """Index of the servers' tools. Checks for changes on each access and rebuilds only if there are any."""
 
     def __init__(self, servers: ServerConnections, taken: Callable[[], Collection[str]]) -> None:
-        self.edition = 0
-        """Another one whenever something changed."""
+        self.edition = 0  # incremented on each change
         self._servers = servers
         self._taken = taken
         self._seen: tuple[object, object] = ((), ())
@@ -193,7 +182,7 @@ class ToolDirectory:
         self._told: set[str] = set()
 
     def published(self) -> tuple[PublishedTool, ...]:
-        """Every tool that has a name."""
+        """Return every tool that has a published name."""
         taken = self._taken()
         listed = [(one, one.tools) for one in self._servers.all() if one.tools]
         if (listed, taken) != self._seen:
@@ -202,31 +191,31 @@ class ToolDirectory:
         return self._published
 
     def named(self, name: str) -> PublishedTool | None:
-        """The tool that goes by this name; the published name of one counts more than another name of another."""
+        """Find a tool by name. A published name takes precedence over an alternative name."""
         tools = self.published()
         by_name = next((one for one in tools if name == one.name), None)
         return by_name or next((one for one in tools if name in one.others), None)
 
     def resolve(self, name: str) -> str:
-        """The published name behind any form of it, such as in a request's tool_choice; empty if there is none."""
+        """Return the published name for any form of it, e.g. in a request's tool_choice, or ""."""
         found = self.named(name)
         return found.name if found is not None else ""
 
     def connection(self, one: PublishedTool) -> ServerConnection:
-        """The way to its server."""
+        """Return the connection to the tool's server."""
         return self._connections[one.server]
 
     def size(self, one: PublishedTool) -> int:
-        """Characters of its definition."""
+        """Return the size of the tool's definition in characters."""
         return self._sizes[one.name]
 
     def left_out(self) -> list[str]:
-        """Sentences about the tools that nothing can be made of, or that get no name."""
+        """Return sentences about tools that are unusable or can't be named."""
         self.published()
         return [*(problem for one in self._servers.all() for problem in one.left_out), *self._problems]
 
     def news(self) -> list[str]:
-        """What is to be told of them, each once."""
+        """Return those sentences that weren't returned before."""
         fresh = [problem for problem in self.left_out() if problem not in self._told]
         self._told.update(fresh)
         return fresh
@@ -254,7 +243,7 @@ def _definition_size(tool: RemoteTool) -> int:
 
 
 def _offer_problem(server: ToolServer, tool: RemoteTool) -> str:
-    """Why a tool cannot be offered at all; empty if it can."""
+    """Return why a tool can't be offered at all, or ""."""
     problem = ""
     kind = tool.input_schema.get("type", "object")
     if "object" not in (kind if isinstance(kind, list) else [kind]):
@@ -273,7 +262,7 @@ class FindToolsArgs(BaseModel):
 
 
 class FindToolsTool:
-    """Answers with whole definitions; what it names is offered from the next request on."""
+    """Returns definitions of matching tools and includes them from the next request on."""
 
     name = "find_tools"
     level: Level = "always"
@@ -327,7 +316,7 @@ class FindToolsTool:
         )
 
     def _names_text(self) -> str:
-        """All names by server with the user's hint, as many as there is room for."""
+        """List all names by server, with the user's hints, up to the size limit."""
         servers: dict[str, list[str]] = {}
         for one in self._known():
             hint = self._hint(one)
@@ -337,7 +326,7 @@ class FindToolsTool:
 
 
 def rank_tools(query: str, known: Sequence[PublishedTool]) -> list[PublishedTool]:
-    """The tools in which the words of a query stand, best first."""
+    """Rank the tools that match words of a query, best first."""
     wanted = _query_words(query)
     scored = [(_match_score(wanted, query.strip(), one), place) for place, one in enumerate(known)]
     return [known[place] for score, place in sorted(scored, key=lambda each: (-each[0], each[1])) if score]
@@ -351,7 +340,7 @@ def _match_score(wanted: frozenset[str], query: str, one: PublishedTool) -> int:
 
 
 def _word_hits(wanted: frozenset[str], words: frozenset[str]) -> int:
-    """Words that stand there, or begin one that does."""
+    """Count the query words that equal a word or the beginning of one."""
     return sum(any(word.startswith(one) for word in words) for one in wanted)
 
 

@@ -1,4 +1,4 @@
-"""This notebook's tools for external clients, over MCP.
+"""MCP server that offers this notebook's tools to external clients.
 
-Start reading at `vibe_jupyter.mcp_server.server`; `http` is how it is reached.
+Start reading at `vibe_jupyter.mcp_server.server`; `http` is its transport.
 """

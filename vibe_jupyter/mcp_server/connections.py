@@ -1,4 +1,4 @@
-"""Connections to a server of ours, ended where their client says nothing or sends requests with two readings."""
+"""HTTP connections of our server, closed if the client stays silent or sends ambiguous requests."""
 
 import asyncio
 import time
@@ -9,15 +9,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from vibe_jupyter.mcp_server.framing import StrictConnection
 
-MAX_SILENT: Final = 32
-"""Connections that have not sent a whole request yet; beyond them the oldest is closed."""
-HEADER_WAIT: Final = 5.0
-"""Seconds from the beginning of a connection or a request to the end of its headers."""
+MAX_SILENT: Final = 32  # idle connections without a complete request; beyond this the oldest is closed
+HEADER_WAIT: Final = 5.0  # seconds from the start of a connection or request to the end of its headers
 MAX_HEAD: Final = 16 * 1024  # bytes of a request's headers, or of a line between chunks
 
 
 class Connection(H11Protocol):
-    """One connection. Anybody on this machine can open many and say nothing; they must not keep clients out."""
+    """An HTTP connection that is closed if it stays idle.
+
+    Any local process can open many connections and stay silent. These limits prevent it from locking out other clients.
+    """
 
     most_silent = MAX_SILENT
 
@@ -44,10 +45,11 @@ class Connection(H11Protocol):
         self._watch_idle()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request and close its connection: nothing behind it can be told from its body."""
+        """Reject a request and close its connection, because data that follows can't be separated from its body."""
         cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
         if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True  # the body broke while the request is handled: its own answer would be a second
+            # The body broke while the request is handled; don't let the handler send a second response
+            cycle.disconnected = True
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(self.conn.refusal or msg)
         else:
@@ -62,7 +64,7 @@ class Connection(H11Protocol):
         self._forget_timer()
 
     def _watch_idle(self) -> None:
-        """The time runs while the headers of a request are awaited, or the first request."""
+        """Start or cancel the timeout, which covers waiting for the first request and for the headers of each."""
         in_headers = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
         if not (in_headers or self._is_silent):
             self._forget_timer()

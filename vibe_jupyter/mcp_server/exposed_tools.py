@@ -1,4 +1,4 @@
-"""The tools offered to external clients, and who answers their calls."""
+"""Tools offered to external clients, and the interface that handles their calls."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from vibe_jupyter.protocol import ToolMessage, ToolSpec
 
-SERVER: Final = "vibe-jupyter"
-"""What the server calls itself; clients put it before the names of the tools."""
-INSTANCE_HEADER: Final = "vibe-instance"
-"""By which a relay, which connects again for each call, is recognised."""
+SERVER: Final = "vibe-jupyter"  # server name; clients use it as a prefix of tool names
+INSTANCE_HEADER: Final = "vibe-instance"  # identifies a relay, which opens a new connection for each call
 INSTRUCTIONS: Final = (
     "Tools of a notebook that a user has open, and of its running kernel. Read before you change: a cell can be "
     "changed only as you last read it. What changes or runs something waits until the user allows it on a card in "
@@ -19,43 +17,41 @@ INSTRUCTIONS: Final = (
 
 
 class ExternalCalls(Protocol):
-    """Answers calls."""
+    """Handler of tool calls from external clients."""
 
     def specs(self) -> "Sequence[ToolSpec]":
-        """What may be called."""
+        """Return the tools that may be called."""
         ...
 
     async def call(
         self, name: str, arguments: str, *, caller: str, tell: Callable[[str], None], instance: str = ""
     ) -> "ToolMessage":
-        """Answer one.
+        """Handle a call.
 
         Args:
-            name: of the tool.
+            name: the tool's name.
             arguments: JSON text.
-            caller: the name that the client gives itself.
-            tell: takes what happens meanwhile, from any thread.
-            instance: tells it from others that call themselves so; empty where nothing does.
+            caller: the client's self-reported name.
+            tell: receives progress text, from any thread.
+            instance: distinguishes clients with the same name; "" if unknown.
 
         Raises:
-            CancelledError: the caller was told to stop waiting.
+            CancelledError: the caller stopped waiting.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ToolHints:
-    """What a client may tell its own person of a tool."""
+    """Behavior hints that a client may show its user."""
 
     title: str
-    reads: bool = False
-    """Changes nothing."""
-    destroys: bool = False
-    """May change or remove what is there."""
-    runs: bool = False
-    """Runs code, which may reach whatever the user's code reaches."""
+    reads: bool = False  # changes nothing
+    destroys: bool = False  # may change or remove existing content
+    runs: bool = False  # runs code, which has the same access as the user's code
 
 
+# The offered tools, in the order in which clients list them.
 HINTS: Final[dict[str, ToolHints]] = {
     "read_notebook": ToolHints("Read the notebook", reads=True),
     "inspect": ToolHints("Inspect variables", reads=True),
@@ -66,4 +62,3 @@ HINTS: Final[dict[str, ToolHints]] = {
     "run_cells": ToolHints("Run cells", destroys=True, runs=True),
     "run_code": ToolHints("Run code", destroys=True, runs=True),
 }
-"""The tools that are offered, in the order in which clients list them."""

@@ -1,6 +1,6 @@
-"""A run without a model: its calls come from external clients, one after the other, and their results go back there.
+"""A run without a model: external clients make the calls, which run one at a time, and receive the results.
 
-The rest is as in any run: the same rules, the same card, the same journal, one result for each call.
+Everything else is as in any run: the same rules, approval card and journal, and one result for each call.
 """
 
 import asyncio
@@ -43,14 +43,10 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.session.conversation import Conversation, open_calls
 from vibe_jupyter.tools.contract import Toolset
 
-MAX_WAITING: Final = 32
-"""Calls at a time, the running one included."""
-MAX_CALLS: Final = 1_000
-"""Calls of one run: the view holds them all."""
-SETTLE: Final = 0.5
-"""Seconds that a call has after an interrupt to say itself how far it came."""
-AGENT: Final = "outside"
-"""Stands where a profile stands."""
+MAX_WAITING: Final = 32  # pending calls, including the running one
+MAX_CALLS: Final = 1_000  # calls of one run; the view holds them all in memory
+SETTLE: Final = 0.5  # seconds for an interrupted call to return its partial result
+AGENT: Final = "outside"  # used in place of an agent profile
 
 CLOSED: Final = "Not run: the notebook's tools are no longer served. Ask the user to run %vibe mcp serve in a cell."
 CROWDED: Final = f"Not run: {MAX_WAITING} calls wait already. Send them one after the other."
@@ -61,34 +57,30 @@ ENOUGH: Final = (
 WAITS: Final = "Waiting for the user to allow it, in the notebook."
 ALLOWED: Final = "Allowed."
 
-ReportProgress = Callable[[str], None]
-"""Takes what a call has to say while it goes on; callable from any thread."""
+ReportProgress = Callable[[str], None]  # receives progress text of a call; callable from any thread
 
 
 @dataclass(frozen=True)
 class ExternalGate:
-    """What the calls of all external clients pass through."""
+    """Dependencies shared by the calls of all external clients."""
 
     tools: Toolset
     permissions: Permissions
-    terms: Callable[[], Awaitable[RunTerms]]
-    """What holds for the next call."""
+    terms: Callable[[], Awaitable[RunTerms]]  # returns the terms of the next call
     redactor: Redactor = field(default_factory=Redactor)
-    schema_only: bool = False
-    """Whether no value of the user's data may be sent."""
+    schema_only: bool = False  # True if no value of the user's data may be sent
+    # Called with the client's identity before each call, since reads by one client don't count for another
     enter: Callable[[str], None] = lambda _agent: None
-    """Told of each agent before a call of it: what one has read, another has not."""
 
 
 class ExternalRun:
-    """Ends with `Interrupt`, and not before. On the engine's loop, but for `interrupt_call`."""
+    """Run that lasts until `Interrupt`. Use on the engine's loop, except for `interrupt_call`."""
 
     def __init__(self, gate: ExternalGate, conversation: Conversation, *, place: str) -> None:
         self.run = Run(self._wait_for_end)
         self._gate = gate
         self._conversation = conversation
-        self._place = place
-        """Where it listens, for the user."""
+        self._place = place  # server address, for the user
         self._order = asyncio.Lock()
         self._tasks: set[asyncio.Task[ToolMessage]] = set()
         self._current: asyncio.Task[ToolMessage] | None = None
@@ -97,23 +89,23 @@ class ExternalRun:
         self._count = 0
 
     def specs(self) -> Sequence[ToolSpec]:
-        """What may be called."""
+        """Return the tools that may be called."""
         return self._gate.tools.specs()
 
     async def call(
         self, name: str, arguments: str, *, caller: str, tell: ReportProgress, instance: str = ""
     ) -> ToolMessage:
-        """Answer one call, after those that came before it.
+        """Handle one call after the earlier ones.
 
         Args:
-            name: of the tool.
+            name: the tool's name.
             arguments: JSON text.
-            caller: the name that the client gives itself.
-            tell: takes what happens meanwhile.
-            instance: tells it from others that call themselves so.
+            caller: the client's self-reported name.
+            tell: receives progress text.
+            instance: distinguishes clients with the same name.
 
         Raises:
-            CancelledError: nobody waits for the answer any more; the call is interrupted.
+            CancelledError: the client stopped waiting. The call is interrupted.
         """
         self._count += 1
         call = ToolCall(id=f"outside-{self._count}", name=name, arguments=arguments)
@@ -133,7 +125,10 @@ class ExternalRun:
             raise
 
     def interrupt_call(self) -> None:
-        """End the call that runs, as the user's ■ does; what it says by itself in time counts. Any thread."""
+        """Interrupt the running call, like the user's ■.
+
+        A result it returns within `SETTLE` seconds counts. Thread-safe.
+        """
         task, loop = self._current, self._loop
         if task is not None and loop is not None:
             loop.call_soon_threadsafe(loop.call_later, SETTLE, task.cancel)
@@ -216,7 +211,8 @@ class ExternalRun:
             await self._emit_event(event)
 
         def show(progress: ToolProgress) -> None:
-            if progress.waits is None and not self._gate.schema_only:  # it is what the code prints
+            # With `waits` set, the text isn't output of the code
+            if progress.waits is None and not self._gate.schema_only:
                 tell(progress.text)
             self.run.show(progress)
 

@@ -1,8 +1,8 @@
-"""Refuses requests whose end a proxy in front of the server could see elsewhere than the server does.
+"""Reject requests that a proxy in front of the server could delimit differently than the server does.
 
-h11 reads a few forms leniently that RFC 9112 lets a server refuse or demands to refuse. Two programs that read such a
-request differently disagree about where the next one begins ("request smuggling"), so each of them is an error here.
-Wrong lengths, other transfer codings, bad chunks and bad header lines are refused by h11 itself.
+h11 accepts a few forms that RFC 9112 allows or requires a server to reject. Two programs that parse such a request
+differently disagree about where the next one begins ("request smuggling"), so each of them is an error here. h11 itself
+rejects invalid lengths, other transfer codings, malformed chunks and malformed header lines.
 """
 
 import re
@@ -19,15 +19,15 @@ _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 
 
 class StrictConnection(h11.Connection):
-    """The server's half of an HTTP connection; raises on a request with more than one reading."""
+    """Server side of an HTTP connection. Raises on ambiguous requests."""
 
-    refusal = ""  # why the last request was refused, for its sender; "" where h11 refused it
+    refusal = ""  # why the last request was rejected, for the client; "" if h11 rejected it
 
     def next_event(self) -> Any:
-        """Return the next event of the client.
+        """Return the client's next event.
 
         Raises:
-            h11.RemoteProtocolError: the request has no reading, or more than one.
+            h11.RemoteProtocolError: the request is invalid or ambiguous.
         """
         before = self.trailing_data[0] if self.their_state is h11.IDLE else b""
         event = super().next_event()
@@ -41,7 +41,7 @@ class StrictConnection(h11.Connection):
 
 
 def _ambiguity(head: bytes, request: h11.Request) -> str:
-    """Return what of a request's head could be read in two ways, as a sentence, or ""."""
+    """Return a sentence about what is ambiguous in a request's head, or ""."""
     names = [name for name, _ in request.headers]
     if request.http_version not in VERSIONS:
         return "The request's version of HTTP is unknown. Send HTTP/1.1."
@@ -63,7 +63,7 @@ def _ambiguity(head: bytes, request: h11.Request) -> str:
 
 
 def _names_one_host(request: h11.Request) -> bool:
-    """Return whether the target is a path, or a URL of the host in the Host header."""
+    """Return whether the target is a path, or a URL with the same host as the Host header."""
     target, method = request.target, request.method
     if target.startswith(b"/") or (target == b"*" and method == b"OPTIONS"):
         return True
@@ -73,7 +73,7 @@ def _names_one_host(request: h11.Request) -> bool:
 
 
 def _in_origin_form(request: h11.Request) -> h11.Request:
-    """Return the request with the path of its target, which clients of a proxy send as a whole URL."""
+    """Replace an absolute URL as target, as clients of a proxy send it, by its path."""
     absolute = _ABSOLUTE.fullmatch(request.target)
     if absolute is None:
         return request

@@ -1,8 +1,8 @@
-"""The served notebook over HTTP: who may connect, the sessions of clients, and the requests.
+"""HTTP side of the served notebook: access control, client sessions and the server.
 
-Versions of the protocol with `initialize` give each client a session, and most clients never end theirs: one that
-starts forty times a day would leave forty behind. A session with a request under way, or a stream that is listened
-to, belongs to a client that is there, and stays.
+In protocol versions with `initialize` each client has a session, and most clients never end theirs, so a client that
+restarts forty times a day would leave forty behind. A session with a pending request or an open stream belongs to a
+live client and is never evicted.
 """
 
 import asyncio
@@ -27,8 +27,7 @@ SESSION_HEADER: Final = b"mcp-session-id"
 _VERSION_HEADER: Final = b"mcp-protocol-version"
 
 PATH: Final = "/mcp"
-GONE: Final = "vibe_jupyter.gone"
-"""In the scope of a request: an event that is set when its client went away."""
+GONE: Final = "vibe_jupyter.gone"  # key in the ASGI scope: an event that is set when the client has disconnected
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -44,28 +43,21 @@ _REFUSALS: Final = {
 
 HOST: Final = "127.0.0.1"
 TOKEN_BYTES: Final = 32
-MAX_BODY: Final = 4 * 1024 * 1024
-"""Bytes of one request."""
+MAX_BODY: Final = 4 * 1024 * 1024  # bytes of one request
 MAX_CONNECTIONS: Final = 128
-KEEP_ALIVE: Final = 75
-"""Seconds a connection is kept after a request; `vibe-jupyter mcp` gives it up earlier (notebook_client.KEEP)."""
-IDLE: Final = 8 * 3600
-"""Seconds after which a client that asks nothing has to introduce itself again."""
-CLOSE_WAIT: Final = 3.0
-"""Seconds after which connections that do not end are left behind."""
-START_WAIT: Final = 5.0
-"""Seconds."""
-_LOOK: Final = 0.01
-"""Seconds between two looks whether it has started."""
+KEEP_ALIVE: Final = 75  # seconds; `vibe-jupyter mcp` drops its idle connection earlier (notebook_client.KEEP)
+IDLE: Final = 8 * 3600  # seconds after which an idle session expires
+CLOSE_WAIT: Final = 3.0  # seconds for connections to close before they are abandoned
+START_WAIT: Final = 5.0  # seconds for the server to start
+_LOOK: Final = 0.01  # seconds between checks whether the server has started
 
 
 class Sessions:
-    """Lets requests through to an ASGI application that opens sessions, and ends one on DELETE."""
+    """ASGI middleware that limits the number of sessions and evicts idle ones."""
 
     def __init__(self, inner: Application) -> None:
         self._inner = inner
-        self._under_way: dict[bytes, int] = {}
-        """Requests of each session, least recently used first."""
+        self._under_way: dict[bytes, int] = {}  # number of pending requests by session, least recently used first
         self._opening = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +74,7 @@ class Sessions:
         gone = scope["method"] == "DELETE"
 
         async def watched(message: MutableMapping[str, Any]) -> None:
-            if message.get("status") == HTTPStatus.NOT_FOUND:  # it was idle for too long
+            if message.get("status") == HTTPStatus.NOT_FOUND:  # the session expired
                 self._under_way.pop(session, None)
             await send(message)
 
@@ -114,7 +106,10 @@ class Sessions:
                 self._under_way[session] = self._under_way.pop(session) - 1
 
     async def _make_room(self) -> None:
-        """Where all sessions are in use there is none; the server then answers 503."""
+        """Evict the least recently used idle session if there are too many.
+
+        If all are in use, the server answers 503.
+        """
         while len(self._under_way) + self._opening >= MAX_SESSIONS:
             idle = next((session for session, requests in self._under_way.items() if requests == 0), None)
             if idle is None:
@@ -133,7 +128,7 @@ def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 def _end_of(session: bytes) -> Scope:
-    """The request by which a client ends its session."""
+    """Build the request with which a client ends its session."""
     headers = [(SESSION_HEADER, session), (b"accept", b"*/*")]
     return {"type": "http", "method": "DELETE", "path": PATH, "query_string": b"", "headers": headers}
 
@@ -143,11 +138,11 @@ async def _nothing() -> MutableMapping[str, Any]:
 
 
 async def _unheard(_message: MutableMapping[str, Any]) -> None:
-    """Nobody waits for this answer."""
+    """Discard the response to an internal request."""
 
 
 class TokenGuard:
-    """Lets requests through to an ASGI application."""
+    """ASGI middleware that checks host, origin, token, path and content type."""
 
     def __init__(self, inner: Application, *, token: str, port: int) -> None:
         self._inner = inner
@@ -173,7 +168,7 @@ class TokenGuard:
         await self._inner(scope, watched, send)
 
     def _refusal_status(self, scope: Scope) -> int | None:
-        """Status of the refusal; None where there is no reason for one."""
+        """Return the status code of the rejection, or None to accept."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
 
         def values(name: bytes) -> list[bytes]:
@@ -205,15 +200,16 @@ async def _send_refusal(status: int, send: Send) -> None:
 
 
 class HttpServer:
-    """Has its port from the beginning, and serves from `start` to `close`, which are called on one loop.
+    """HTTP server on a loopback port. It is bound on creation; call `start` and `close` on the same event loop.
 
     Raises:
-        NotebookError: no port can be listened on.
+        NotebookError: no port could be bound.
     """
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(TOKEN_BYTES)
-        # With its protocol named asyncio sends at once; without it each answer would wait 40 ms.
+        # asyncio disables Nagle's algorithm only if the protocol is given; without that each response is delayed by 40
+        # ms.
         self._listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             self._listening.bind((HOST, 0))
@@ -226,19 +222,19 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """URL of the endpoint."""
         return f"http://{HOST}:{self._port}{PATH}"
 
     @property
     def place(self) -> str:
-        """The same in short, for people."""
+        """Host and port, for display."""
         return f"{HOST}:{self._port}"
 
     async def start(self, server: Server[Any]) -> None:
-        """Serve.
+        """Start serving.
 
         Raises:
-            NotebookError: it does not start.
+            NotebookError: the server did not start.
         """
         self._task = asyncio.create_task(self._serve_requests(server))
         try:
@@ -253,7 +249,7 @@ class HttpServer:
             raise NotebookError(f"The server for external clients did not start within {START_WAIT:g} s.") from None
 
     async def close(self) -> None:
-        """End sessions and connections."""
+        """End all sessions and connections, and release the port."""
         task, self._task = self._task, None
         if task is not None:
             if self._uvicorn is not None:
@@ -280,7 +276,7 @@ class HttpServer:
             proxy_headers=False,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=0,  # calls are answered by then; what is left are streams that only listen
+            timeout_graceful_shutdown=0,  # calls have been answered by then; only idle event streams remain
         )
         self._uvicorn = uvicorn.Server(config)
         async with manager.run():

@@ -1,6 +1,6 @@
-"""How a client reaches a served notebook: the note in the runtime folder that tells where, and requests over HTTP.
+"""Client for a served notebook: discovery through notes in Jupyter's runtime folder, and requests over HTTP.
 
-Part of a program that must start quickly, so this module imports the standard library only.
+Part of a program that must start quickly, so this module imports only the standard library.
 """
 
 import base64
@@ -26,14 +26,12 @@ from jupyter_core.paths import jupyter_runtime_dir, secure_write
 from vibe_jupyter.errors import ConfigError, NotebookError
 
 PREFIX: Final = "vibe-"
-MAX_NOTE: Final = 16 * 1024
-"""Bytes; a longer file is none of ours."""
+MAX_NOTE: Final = 16 * 1024  # bytes; a longer file is not one of our notes
 HOW_TO_SERVE: Final = "Run %vibe mcp serve in a cell of the notebook that you want to offer."
 
-CONNECT_WAIT: Final = 10.0
-"""Seconds to connect; a call itself may take as long as the user takes to allow it."""
+CONNECT_WAIT: Final = 10.0  # seconds to connect; a call itself may take as long as the user takes to approve it
+# Seconds that an idle connection is reused; less than http.KEEP_ALIVE, so that the server never closes it first
 KEEP: Final = 60.0
-"""Seconds a free connection is kept; less than the server keeps it (http.KEEP_ALIVE), so that it never closes first."""
 UNREACHABLE: Final = f"Not run: the notebook that was served cannot be reached. {HOW_TO_SERVE}"
 BROKEN_OFF: Final = f"The notebook ended while it worked on this call, which may have run in part. {HOW_TO_SERVE}"
 TOO_LARGE: Final = "Not run: the call is too large for the notebook. Send less at a time."
@@ -44,29 +42,26 @@ Message = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class NotebookNote:
-    """One served notebook. Read by a program that must start quickly, so it is no pydantic model."""
+    """A served notebook. A plain dataclass rather than a pydantic model, to keep `vibe-jupyter mcp` fast to start."""
 
-    kernel: str
-    """Id of its kernel."""
-    notebook: str
-    """Path of its file as it was when it was served; empty where nothing names it."""
+    kernel: str  # kernel id
+    notebook: str  # path of the notebook when it was served; "" if unknown
     pid: int
     url: str
     token: str
-    version: str
-    """Of this package."""
+    version: str  # version of this package
 
     @property
     def words(self) -> str:
-        """Which one it is, for a user."""
+        """Display name."""
         return f"{self.notebook or 'a notebook without a name'} (kernel {self.kernel[:8]})"
 
 
 def register_notebook(note: NotebookNote) -> Path:
-    """Say that a notebook is served; in the place of an earlier note of its kernel.
+    """Write the note of a served notebook, replacing an earlier one of the same kernel.
 
     Raises:
-        NotebookError: the runtime folder cannot be written to.
+        NotebookError: the runtime folder is not writable.
     """
     folder = Path(jupyter_runtime_dir())
     path = folder / f"{PREFIX}{note.kernel}.json"
@@ -80,13 +75,13 @@ def register_notebook(note: NotebookNote) -> Path:
 
 
 def unregister_notebook(path: Path) -> None:
-    """It is served no more."""
+    """Delete a note when the notebook is no longer served."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def list_notes() -> list[NotebookNote]:
-    """All notebooks of this person that are served now; notes of processes that are gone are removed."""
+    """Return the notes of all notebooks this user serves. Notes of terminated processes are deleted."""
     found: list[NotebookNote] = []
     for path in sorted(Path(jupyter_runtime_dir()).glob(f"{PREFIX}*.json")):
         note = _read_note(path)
@@ -100,10 +95,10 @@ def list_notes() -> list[NotebookNote]:
 
 
 def find_note(found: Sequence[NotebookNote], *, kernel: str = "", notebook: Path | None = None) -> NotebookNote:
-    """The note that is meant.
+    """Select the notebook that was asked for.
 
     Raises:
-        ConfigError: none, or several; says which there are.
+        ConfigError: none or several match. The message lists them.
     """
     fitting = [note for note in found if _is_meant(note, kernel, notebook)]
     if len(fitting) == 1:
@@ -125,7 +120,7 @@ def _is_meant(note: NotebookNote, kernel: str, notebook: Path | None) -> bool:
 
 
 def _read_note(path: Path) -> NotebookNote | None:
-    """None where it is half written, or not a note that only its owner, who asks, can read."""
+    """Read a note. Returns None if it is incomplete, or not owned by this user and readable only by them."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(descriptor, "rb") as file:
@@ -138,7 +133,7 @@ def _read_note(path: Path) -> NotebookNote | None:
 
 
 def _note(read: object) -> NotebookNote | None:
-    """None where a field is missing or of another type; later versions may have more."""
+    """Validate a note. Returns None if a field is missing or has the wrong type; later versions may add fields."""
     if not isinstance(read, dict):
         return None
     values = cast("dict[str, object]", read)
@@ -149,15 +144,15 @@ def _note(read: object) -> NotebookNote | None:
 
 
 class NotebookClient:
-    """Keeps one free connection. Any thread."""
+    """HTTP client that reuses one idle connection. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        # Address, connection and the monotonic time until which it is reused
         self._free: tuple[str, http.client.HTTPConnection, float] | None = None
-        """Address, connection and the time until which it is kept."""
 
     def take(self, url: str) -> http.client.HTTPConnection:
-        """A connection to this address, which may not be open yet."""
+        """Return the idle connection to this address, or a new one that isn't open yet."""
         with self._lock:
             free, self._free = self._free, None
         if free is not None:
@@ -169,14 +164,13 @@ class NotebookClient:
         return http.client.HTTPConnection(place.hostname or "", place.port, timeout=CONNECT_WAIT)
 
     def give_back(self, url: str, connection: http.client.HTTPConnection) -> None:
-        """Keep a connection whose answer was read to its end; closes the one that was kept."""
+        """Store a connection whose response was read completely, and close the one stored before."""
         with self._lock:
             free, self._free = self._free, (url, connection, time.monotonic() + KEEP)
         if free is not None:
             free[1].close()
 
     def close(self) -> None:
-        """Close what is kept."""
         with self._lock:
             free, self._free = self._free, None
         if free is not None:
@@ -184,7 +178,7 @@ class NotebookClient:
 
 
 class Exchange:
-    """One request to the notebook, and what answers it."""
+    """A request to the notebook with its response."""
 
     def __init__(self, client: NotebookClient) -> None:
         self._client = client
@@ -195,23 +189,23 @@ class Exchange:
     def messages(
         self, note: NotebookNote, request: Message, headers: Mapping[str, str], *, wait: float | None
     ) -> Iterator[Message]:
-        """What the notebook sends until it has answered, the answer last.
+        """Send a request. Yields notifications while it is processed, then the response.
 
         Args:
-            note: where the notebook is.
-            request: JSON-RPC.
-            headers: beside those that every request has.
-            wait: seconds until each next piece must have come; None for any time.
+            note: the served notebook.
+            request: JSON-RPC request.
+            headers: additional headers.
+            wait: timeout in seconds between received chunks; None for no limit.
 
         Raises:
-            NotebookError: no answer came; says whether anything may have run.
+            NotebookError: there was no response. The message states whether anything may have run.
         """
         said = UNREACHABLE
         connection = self._client.take(note.url)
         try:
             if connection.sock is None:
                 connection.connect()
-            opened: socket.socket = connection.sock  # pyright: ignore[reportAssignmentType] (it is connected now)
+            opened: socket.socket = connection.sock  # pyright: ignore[reportAssignmentType] - connected above
             self._hold_socket(opened, wait)
             body = json.dumps(request).encode()
             said = BROKEN_OFF
@@ -238,7 +232,7 @@ class Exchange:
                 connection.close()
 
     def cancel(self) -> None:
-        """Close the connection, by which the notebook learns that nobody waits any more. Any thread."""
+        """Cancel the request by closing the connection, which the notebook detects. Thread-safe."""
         with self._lock:
             self.cancelled = True
             if self._socket is not None:
@@ -268,14 +262,19 @@ def _headers(note: NotebookNote, request: Message) -> dict[str, str]:
 
 
 def _header_value(text: str) -> str:
-    """As the protocol writes it: what is not plain ASCII in Base64."""
+    """Encode a header value as the MCP specification requires: Base64 unless it is plain ASCII."""
     if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith("=?base64?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode(errors='replace')).decode()}?="
 
 
 def _messages(response: http.client.HTTPResponse) -> Iterator[Message]:
-    """Raises NotebookError where the server refused the request, ValueError where this is not an answer."""
+    """Yield the JSON-RPC messages of a response.
+
+    Raises:
+        NotebookError: the server rejected the request.
+        ValueError: the body is not a JSON-RPC message.
+    """
     if (response.getheader("Content-Type") or "").startswith("text/event-stream"):
         yield from map(json.loads, _events(response))
         return
@@ -293,7 +292,7 @@ def _messages(response: http.client.HTTPResponse) -> Iterator[Message]:
 
 
 def _events(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The data of each server-sent event."""
+    """Yield the data of each server-sent event."""
     data: list[bytes] = []
     for line in response:
         text = line.rstrip(b"\r\n")
@@ -305,10 +304,10 @@ def _events(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def _is_open(connection: http.client.HTTPConnection) -> bool:
-    """Whether the other side has neither closed it nor sent what nobody asked for."""
+    """Return whether an idle connection is usable. It is readable if the server closed it or sent unexpected data."""
     return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
 
 
 def _shut(opened: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it is closed already
+    with contextlib.suppress(OSError):  # already closed
         opened.shutdown(socket.SHUT_RDWR)

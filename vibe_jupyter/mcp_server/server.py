@@ -1,4 +1,4 @@
-"""The MCP server: lists the tools and passes calls on, with what happens meanwhile as progress."""
+"""The MCP server, which lists the tools and forwards calls, reporting their output as progress."""
 
 import asyncio
 import json
@@ -15,22 +15,19 @@ from vibe_jupyter.mcp_server.exposed_tools import HINTS, INSTANCE_HEADER, INSTRU
 from vibe_jupyter.mcp_server.http import GONE
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolMessage, ToolSpec
 
-TELL_GAP: Final = 0.25
-"""Seconds between two notifications of progress."""
+TELL_GAP: Final = 0.25  # seconds between progress notifications
+# Seconds without output before a keep-alive notification; many clients time out after a minute of silence
 ALIVE_GAP: Final = 10.0
-"""Seconds after which a client hears that its call still waits or works; many give up after a minute of silence."""
 STILL: Final = "Still running."
-TOLD: Final = 2_000
-"""Characters of one notification: the last that were printed."""
-CALLER: Final = 60
-"""Characters of what a client may call itself."""
+TOLD: Final = 2_000  # characters of one notification; only the end of longer output is sent
+CALLER: Final = 60  # characters of a client's name
 
 Context = ServerRequestContext[Any]
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 def mcp_server(calls: ExternalCalls, *, version: str) -> Server[Any]:
-    """A server that offers what `calls` answers."""
+    """Create a server that offers the tools of `calls`."""
 
     async def list_tools(_context: Context, _params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[as_tool(spec) for spec in calls.specs()])
@@ -42,7 +39,7 @@ def mcp_server(calls: ExternalCalls, *, version: str) -> Server[Any]:
 
 
 def as_tool(spec: ToolSpec) -> types.Tool:
-    """A tool as clients list it."""
+    """Convert a tool's definition to the protocol's form."""
     hints = HINTS.get(spec.name, ToolHints(spec.name, destroys=True, runs=True))
     return types.Tool(
         name=spec.name,
@@ -60,12 +57,12 @@ def as_tool(spec: ToolSpec) -> types.Tool:
 
 
 def as_result(message: ToolMessage) -> types.CallToolResult:
-    """A result as clients take it."""
+    """Convert a result to the protocol's form."""
     return types.CallToolResult(content=[_content_block(part) for part in message.parts], is_error=message.is_error)
 
 
 async def _answer_call(calls: ExternalCalls, context: Context, params: types.CallToolRequestParams) -> ToolMessage:
-    """Pass a call on; it ends early when nobody is there any more to take its answer."""
+    """Forward a call. Ends early if the client disconnects."""
     news = CallProgress(context.session.report_progress)
     gone = _client_gone(context)
     arguments = json.dumps(params.arguments or {}, ensure_ascii=False)
@@ -86,7 +83,7 @@ async def _answer_call(calls: ExternalCalls, context: Context, params: types.Cal
 
 
 class CallProgress:
-    """What happens during a call, told at a bounded rate."""
+    """Rate-limited progress notifications of one call."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -95,12 +92,12 @@ class CallProgress:
         self._came = asyncio.Event()
 
     def add(self, text: str) -> None:
-        """Any thread."""
+        """Add output. Thread-safe."""
         self._new.append(text)
         self._loop.call_soon_threadsafe(self._came.set)
 
     async def tell(self) -> None:
-        """Tell until cancelled. On the loop."""
+        """Send notifications until cancelled. Event loop only."""
         count = 0
         while True:
             try:
@@ -125,12 +122,12 @@ class CallProgress:
 def _content_block(part: TextPart | ImagePart) -> types.TextContent | types.ImageContent:
     if isinstance(part, ImagePart):
         return types.ImageContent(type="image", data=part.data, mime_type=part.media_type)
-    # Half a character, as of a cut emoji, could be written, but clients do not read it.
+    # Clients can't decode a lone surrogate, e.g. half of an emoji that was cut off.
     return types.TextContent(type="text", text=repair_surrogates(part.text))
 
 
 def _client_name(context: Context) -> str:
-    """What the client calls itself; nobody vouches for it."""
+    """Return the client's self-reported, unverified name."""
     params = context.session.client_params
     name = params.client_info.name if params is not None else ""
     return " ".join(name.replace("”", "").split())[:CALLER] or "a client without a name"
@@ -142,6 +139,6 @@ def _client_instance(context: Context) -> str:
 
 
 def _client_gone(context: Context) -> asyncio.Event:
-    """Set when the client closed its request."""
+    """Return the event that is set when the client has closed its request."""
     scope: MutableMapping[str, Any] = getattr(context.request, "scope", {})
     return scope.get(GONE) or asyncio.Event()

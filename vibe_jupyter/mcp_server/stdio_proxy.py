@@ -1,8 +1,8 @@
-"""`vibe-jupyter mcp`: an MCP server on stdin and stdout that passes calls on to the served notebook.
+"""`vibe-jupyter mcp`: an MCP server on stdin and stdout that forwards calls to the served notebook.
 
-An external client starts this program with each of its sessions, and may send its model's first request without our
-tools if they are not listed by then. So it imports the standard library only: neither the MCP SDK nor anything else
-that takes long to load. The notebook may be served later, again, or by another kernel; each call looks for it.
+External clients start this program with each session, and may send their model's first request without our tools if
+they aren't listed by then. To start quickly, it imports only the standard library and not the MCP SDK. The notebook may
+be served later, again, or by another kernel, so each call looks it up.
 """
 
 import contextlib
@@ -18,14 +18,13 @@ from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.mcp_server.exposed_tools import INSTANCE_HEADER, INSTRUCTIONS, SERVER
 from vibe_jupyter.mcp_server.notebook_client import Exchange, Message, NotebookClient, NotebookNote
 
+# Protocol versions with `initialize`, oldest first
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Of the protocol, with `initialize`; oldest first."""
-VERSION: Final = "2026-07-28"
-"""Of the protocol in which each request says who asks. What is passed on to the notebook is always this one."""
+VERSION: Final = "2026-07-28"  # protocol version without a handshake, always used towards the notebook
+# Seconds for the notebook to list its tools; a kernel that holds the GIL must not delay the client's start
 LIST_WAIT: Final = 2.0
-"""Seconds the notebook has to list its tools; a kernel that holds the GIL must not hold up the client's start."""
+# Tools of a notebook of this version, for clients that start before one is served (scripts/offered_tools.py).
 TOOLS: Final = Path(__file__).with_name("tools.json")
-"""What a notebook of this version offers, for clients that start before one is served (scripts/offered_tools.py)."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -36,17 +35,17 @@ UNSUPPORTED_VERSION: Final = -32022
 
 _META: Final = "io.modelcontextprotocol/"
 _PASSED_ON: Final = frozenset({"tools/list", "tools/call"})
+# Fields of results that earlier versions don't have
 _SINCE_2026: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
-"""Members of results that earlier versions do not have."""
 
 
 class StdioProxy:
-    """Serves one external client.
+    """Server for one external client.
 
     Args:
-        find: the note of the served notebook; raises ConfigError where there is none, or more than one.
-        version: of this package.
-        output: unbuffered; takes whole messages, one a line.
+        find: returns the note of the served notebook; raises ConfigError if there is none, or more than one.
+        version: version of this package.
+        output: unbuffered stream for messages, one per line.
     """
 
     def __init__(self, find: Callable[[], NotebookNote], *, version: str, output: io.RawIOBase) -> None:
@@ -55,14 +54,13 @@ class StdioProxy:
         self._output = output
         self._writing = threading.Lock()
         self._headers = {INSTANCE_HEADER: os.urandom(16).hex(), "MCP-Protocol-Version": VERSION}
-        self._client: Message = {"name": "", "version": ""}
-        """Who asks, as `initialize` said."""
+        self._client: Message = {"name": "", "version": ""}  # client info from `initialize`
         self._notebook = NotebookClient()
         self._open: dict[str, Exchange] = {}
         self._threads: list[threading.Thread] = []
 
     def serve(self, stdin: BinaryIO) -> None:
-        """Until stdin ends."""
+        """Handle requests until stdin ends."""
         with contextlib.suppress(KeyboardInterrupt):
             for line in stdin:
                 if line.strip():
@@ -70,7 +68,7 @@ class StdioProxy:
         self._end_exchanges()
 
     def _end_exchanges(self) -> None:
-        """Lists that are under way are still answered; a call ends, since nobody waits for it."""
+        """Finish pending list requests and cancel calls, since the client is gone."""
         lists = [thread for thread in self._threads if thread.name == "tools/list"]
         for thread in lists:
             thread.join(LIST_WAIT)
@@ -94,7 +92,7 @@ class StdioProxy:
             return
         method = message.get("method")
         if not isinstance(method, str):
-            return  # an answer; this server asks nothing
+            return  # a response; this server sends no requests
         if "id" not in message:
             if method == "notifications/cancelled":
                 self._cancel_request(params.get("requestId"))
@@ -142,7 +140,7 @@ class StdioProxy:
         thread.start()
 
     def _pass_exchange(self, exchange: Exchange, id_: str | int, method: str, params: Message) -> None:
-        """A thread of each request that is passed on; answers it, whatever happens, unless it is cancelled."""
+        """Forward a request, in its own thread. Always responds unless the request is cancelled."""
         answered = False
         try:
             for message in exchange.messages(
@@ -173,7 +171,7 @@ class StdioProxy:
             exchange.cancel()
 
     def _signed_params(self, params: Message) -> Message:
-        """The same, saying who asks."""
+        """Add the client's identity to the request's metadata, unless it is there."""
         if _version(params):
             return params
         meta = params.get("_meta")
@@ -193,7 +191,7 @@ class StdioProxy:
         self._write_message({"jsonrpc": "2.0", "id": id_, "error": error})
 
     def _write_message(self, message: Message) -> None:
-        """Nothing where the client is gone."""
+        """Write a message. Does nothing if the client is gone."""
         left = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         with self._writing, contextlib.suppress(OSError):
             while left:
@@ -209,13 +207,13 @@ def _is_object(value: object) -> TypeGuard[Message]:
 
 
 def _version(params: Message) -> Any:
-    """Which version of the protocol a request names by itself; None where it was agreed on by `initialize`."""
+    """Return the protocol version that a request names, or None if it was negotiated by `initialize`."""
     meta = params.get("_meta")
     return meta.get(f"{_META}protocolVersion") if _is_object(meta) else None
 
 
 def _for_handshake(message: Message) -> Message:
-    """An answer of the notebook, as versions with `initialize` write it."""
+    """Convert the notebook's response for protocol versions with `initialize`."""
     if not _is_object(result := message.get("result")):
         return message
     return {**message, "result": {name: value for name, value in result.items() if name not in (*_SINCE_2026, "_meta")}}
