@@ -8,6 +8,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.app.conftest import Session, running_session
@@ -16,6 +17,8 @@ from tests.kernel.wire import Cell
 from vibe_jupyter.testing import ModelRequest, Reply, answer, call, say
 
 COUNT = 3_000
+IN_ONE_KERNEL = 250
+"""A kernel that has run thousands of cells is slow by itself."""
 ENDS_WITHIN = 10.0
 """Seconds that tell a hang."""
 CODE = "import time\nif lines.current.pressed: time.sleep(60)\nx = 1\nx"
@@ -27,18 +30,28 @@ Line = tuple[str, int, int]
 
 def sweep(count: int, seed: int) -> Iterator[str]:
     chosen = random.Random(seed)
+    for how in ({"allow_stdin": False}, {"allow_stdin": True}):
+        wanted = count // 2 if how["allow_stdin"] else count - count // 2
+        with _warm_session(how) as session:
+            lines = _lines(session, how, wanted, chosen)
+        for first in range(0, len(lines), IN_ONE_KERNEL):
+            with _warm_session(how) as session:
+                for line in lines[first : first + IN_ONE_KERNEL]:
+                    yield from _try(session, line, how)
+
+
+@contextmanager
+def _warm_session(how: dict[str, bool]) -> Iterator[Session]:
+    """Run a kernel that has answered a prompt: what is imported only once is not among the lines."""
     with tempfile.TemporaryDirectory() as folder, running_session(INSTALLED, Path(folder), script=_reply) as session:
         session.wire.run("from tests.sweeps import line_injection as lines")
-        for how in ({"allow_stdin": False}, {"allow_stdin": True}):
-            wanted = count // 2 if how["allow_stdin"] else count - count // 2
-            for line in _lines(session, how, wanted, chosen):
-                yield from _try(session, line, how)
+        session.wire.run("lines.current = lines.Injection(None)")
+        session.wire.cell(session.wire.send(PROMPT, **how))
+        yield session
 
 
 def _lines(session: Session, how: dict[str, bool], count: int, chosen: random.Random) -> list[Line]:
     """Where to press: once at each line, then at later turns."""
-    session.wire.run("lines.current = lines.Injection(None)")
-    session.wire.cell(session.wire.send(PROMPT, **how))  # what is imported only once is not among the lines
     session.wire.run("%reload_ext vibe_jupyter")
     session.wire.run("lines.current.start()")
     session.wire.cell(session.wire.send(PROMPT, **how))

@@ -1,4 +1,4 @@
-"""A model server that says what you tell it to, for tests of tools and notebooks, without a key or a network.
+"""A scripted model server for tests of tools and notebooks. It needs no API key and no network.
 
     from vibe_jupyter.testing import ScriptedModel, call
 
@@ -6,13 +6,17 @@
         ...  # point a provider's api_base at model.url, run the agent
         assert model.requests[1].tool_results == ["2"]
 
-It is a real HTTP server that speaks Chat Completions, streamed and not. Start reading at `scripted`.
-`RecordingModel` stands before a real server instead, and keeps what it was sent.
+It is a real HTTP server that implements Chat Completions, with and without streaming. With `strictness`, it rejects
+the same requests as one kind of strict server. `RecordingModel` is a proxy in front of a real server instead, and
+records the requests to it.
+
+Start reading at `scripted`.
 """
 
 from vibe_jupyter.testing.recording import RecordingModel
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.scripted import ScriptedModel
+from vibe_jupyter.testing.strictness import Strictness
 from vibe_jupyter.testing.wire import (
     Call,
     Raw,
@@ -37,6 +41,7 @@ __all__ = [
     "ScriptedAnswer",
     "ScriptedModel",
     "Status",
+    "Strictness",
     "Tokens",
     "answer",
     "call",

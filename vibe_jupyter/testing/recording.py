@@ -1,4 +1,4 @@
-"""A server between an agent and a real model server: it passes all on and keeps each request."""
+"""A recording proxy between an agent and a real model server."""
 
 import json
 import threading
@@ -11,41 +11,38 @@ from urllib.request import Request, urlopen
 
 from vibe_jupyter.testing.requests import ModelRequest
 
-ANSWER_WAIT = 600.0
-"""Seconds between two pieces of an answer."""
-PIECE = 65_536
-"""Bytes that are read at once, at most."""
+ANSWER_WAIT = 600.0  # seconds between two chunks of a response
+PIECE = 65_536  # bytes to read at once, at most
 _PASSED_ON = ("authorization", "content-type", "accept")
 
 
 class RecordingModel:
-    """Stands for a server of Chat Completions.
+    """A proxy in front of a Chat Completions server that records each request.
 
     Args:
-        api_base: of the real server, such as ``http://127.0.0.1:8080/v1``.
-        name: of the model to ask for.
+        api_base: base URL of the real server, such as ``http://127.0.0.1:8080/v1``.
+        name: name of the model to request.
     """
 
     def __init__(self, api_base: str, *, name: str) -> None:
         self.name = name
-        self.requests: list[ModelRequest] = []
-        """Every request so far, as it came."""
+        self.requests: list[ModelRequest] = []  # all requests so far, as received
         self._api_base = api_base.rstrip("/")
         self._server: ThreadingHTTPServer | None = None
 
     @property
     def url(self) -> str:
-        """The api_base to configure.
+        """The `api_base` to configure.
 
         Raises:
-            RuntimeError: outside of `with`.
+            RuntimeError: used outside of `with`.
         """
         if self._server is None:
             raise RuntimeError("Nothing is recorded yet: use `with RecordingModel(...) as model:`.")
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> Self:
-        """Begin to listen, on a port that is free."""
+        """Start listening on a free port."""
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -65,17 +62,20 @@ class RecordingModel:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
             server.server_close()
 
     def pass_on(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        """Send one request to the real server, and each piece of its answer back as it comes."""
-        headers = {name: value for name, value in handler.headers.items() if name.lower() in _PASSED_ON}
+        """Forward one request to the real server, and stream its response back."""
+        headers = {name.lower(): value for name, value in handler.headers.items() if name.lower() in _PASSED_ON}
         if body:
-            given: Any = json.loads(body)
+            try:
+                given: Any = json.loads(body)
+            except ValueError as error:
+                handler.send_error(400, f"The body is not JSON: {error}")
+                return
             self.requests.append(ModelRequest(cast("dict[str, Any]", given), headers, handler.path, body))
         url = self._api_base + handler.path.removeprefix("/v1")
         asked = Request(url, data=body or None, headers=headers, method=handler.command)
@@ -88,7 +88,7 @@ class RecordingModel:
         except URLError as error:
             handler.send_error(502, f"{self._api_base}: {error.reason}")
         except OSError:
-            handler.close_connection = True  # the agent has gone
+            handler.close_connection = True  # the agent has disconnected
 
 
 def _send_back(handler: BaseHTTPRequestHandler, answer: HTTPResponse | HTTPError) -> None:

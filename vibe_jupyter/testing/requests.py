@@ -1,4 +1,4 @@
-"""A request as a scripted model got it, and what a strict server would say against it."""
+"""Requests that a scripted model received, and how a strict server would reject them."""
 
 import json
 import re
@@ -19,46 +19,46 @@ _CHAT_KEYS = frozenset(
     | {"reasoning_effort", "prompt_cache_key"}
 )
 _OLLAMA_KEYS = frozenset({"model", "messages", "stream", "options", "tools", "think", "keep_alive"})
-_MISTRAL_CHOICES = frozenset({"auto", "none", "any"})
+_MISTRAL_CHOICES = frozenset({"auto", "none", "any", "required"})
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One POST to ``/chat/completions``, or to Ollama's ``/api/chat``."""
+    """A POST request to ``/chat/completions``, or to Ollama's ``/api/chat``."""
 
     body: Object
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Header names are in lower case."""
     path: str = ""
-    """With the query."""
+    """Includes the query string."""
     raw: bytes = b""
-    """The body as it came."""
+    """The body as received."""
     gone: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
-    """Set when the client closed the connection before the reply was complete."""
+    """Set when the client disconnects before the reply is complete."""
 
     @property
     def messages(self) -> list[Object]:
-        """The conversation."""
+        """Messages of the conversation."""
         return json_objects(self.body.get("messages"))
 
     @property
     def tools(self) -> list[str]:
-        """Names of the tools on offer."""
+        """Names of the available tools."""
         return [str(json_object(tool.get("function")).get("name")) for tool in json_objects(self.body.get("tools"))]
 
     @property
     def stream(self) -> bool:
-        """Whether deltas are wanted."""
+        """True if the client requests a stream."""
         return self.body.get("stream") is True
 
     @property
     def last_user_text(self) -> str:
-        """What the user wrote last, empty when nothing."""
+        """Text of the latest user message, or '' if there is none."""
         return next((_content_text(m.get("content")) for m in reversed(self.messages) if m.get("role") == "user"), "")
 
     @property
     def tool_results(self) -> list[str]:
-        """Texts of the results since the user last wrote."""
+        """Texts of the tool results since the latest user message."""
         results: list[str] = []
         for message in reversed(self.messages):
             if message.get("role") == "user":
@@ -75,18 +75,18 @@ def _content_text(content: object) -> str:
 
 
 def json_object(value: object) -> Object:
-    """A JSON object; an empty one for anything else."""
+    """Return a JSON object unchanged, and {} for any other value."""
     return cast("Object", value) if isinstance(value, dict) else {}
 
 
 def json_objects(value: object) -> list[Object]:
-    """The objects of a JSON list."""
+    """Return the objects in a JSON array, and [] for any other value."""
     entries = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("Object", entry) for entry in entries if isinstance(entry, dict)]
 
 
 def find_complaints(body: object, dialect: Dialect = "openai") -> list[str]:
-    """Why a strict server would refuse a request; empty when it is sound."""
+    """Return why a strict server would reject a request, or [] if it is valid."""
     if not isinstance(body, dict):
         return ["the body is not a JSON object"]
     found = cast("Object", body)
@@ -96,12 +96,12 @@ def find_complaints(body: object, dialect: Dialect = "openai") -> list[str]:
     if dialect == "ollama":
         messages = _with_ids(messages)
     if dialect == "mistral":
-        wrong += [*_wrong_for_mistral(found, messages)]
-    return [*wrong, *_wrong_history(messages)]
+        wrong += [*find_mistral_faults(found, messages)]
+    return [*wrong, *find_history_faults(messages)]
 
 
 def _with_ids(messages: list[Object]) -> list[Object]:
-    """Ollama's messages as Chat Completions put them: results belong to calls by their order and name."""
+    """Convert Ollama's messages to Chat Completions, matching results to calls by their order and tool name."""
     chat: list[Object] = []
     waiting: list[tuple[str, object]] = []
     for number, message in enumerate(messages):
@@ -124,7 +124,8 @@ def _with_ids(messages: list[Object]) -> list[Object]:
     return chat
 
 
-def _wrong_for_mistral(body: Object, messages: list[Object]) -> Iterator[str]:
+def find_mistral_faults(body: Object, messages: list[Object]) -> Iterator[str]:
+    """Yield tool choices, ids and role orders that Mistral's API rejects."""
     choice = body.get("tool_choice", "auto")
     if isinstance(choice, str) and choice not in _MISTRAL_CHOICES:
         yield f"tool_choice {choice!r}"
@@ -166,8 +167,8 @@ def _wrong_tools(body: Object) -> Iterator[str]:
             yield f"the parameters of {function.get('name')} are not an object schema"
 
 
-def _wrong_history(messages: list[Object]) -> Iterator[str]:
-    """Each call answered once, at once and in order; nothing empty, nothing that is no JSON."""
+def find_history_faults(messages: list[Object]) -> Iterator[str]:
+    """Yield calls not answered exactly once and in order, empty messages, and arguments that are no JSON objects."""
     waiting: list[str] = []
     for number, message in enumerate(messages):
         role = message.get("role")

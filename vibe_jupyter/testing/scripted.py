@@ -1,4 +1,4 @@
-"""The scripted model: what it was told to say, and what it was asked."""
+"""The scripted model: the replies it was given, and the requests it received."""
 
 import threading
 from collections import deque
@@ -8,19 +8,24 @@ from typing import Literal, Self
 
 from vibe_jupyter.testing.requests import ModelRequest, find_complaints
 from vibe_jupyter.testing.server import ModelServer
+from vibe_jupyter.testing.strictness import Strictness, find_refusal, signatures_of, with_thoughts
 from vibe_jupyter.testing.wire import WIRES, Call, Raw, Reply, ScriptedAnswer, Status, Wire, spoken_dialect
 
 Script = Callable[[ModelRequest], Reply]
 
 
 class ScriptedModel:
-    """A server on 127.0.0.1 that gives the replies of a list in order, or those of a function.
+    """A server on 127.0.0.1 that sends the replies of a list in order, or those of a function.
 
-    The function is called on a thread of the server, once a request. Unless `strict` is false, a request that a
-    strict server would refuse (a call without its result, arguments that are no JSON) is answered with 400 and
-    uses up no reply. With `api_key`, requests without that key get 401.
+    The function is called on a thread of the server, once per request. Unless `strict` is False, a request that a
+    strict server would reject (a call without its result, arguments that aren't JSON) gets a 400 response and consumes
+    no reply. With `api_key`, requests without that key get a 401.
 
-    It speaks Chat Completions; with ``dialect="mistral"`` as Mistral's API does, and below ``/api`` always as Ollama.
+    With `strictness`, it also rejects what one kind of server rejects, with that server's error messages; see
+    `vibe_jupyter.testing.Strictness`. Together with ``strict=False``, it rejects only that.
+
+    The server implements Chat Completions, or Mistral's variant with ``dialect="mistral"``, and always Ollama's API
+    below ``/api``.
     """
 
     def __init__(
@@ -31,59 +36,59 @@ class ScriptedModel:
         api_key: str | None = None,
         strict: bool = True,
         dialect: Literal["openai", "mistral"] = "openai",
+        strictness: Strictness | None = None,
     ) -> None:
-        self.name = name
-        """The model's name, as GET /v1/models says it."""
+        self.name = name  # name of the model in GET /v1/models
+        # All requests so far, including rejected ones; to wait for one, use `wait_for_request`
         self.requests: list[ModelRequest] = []
-        """Every request so far, refused ones included. Wait with `wait_for_request`."""
         self._script = script if callable(script) else None
         self._replies: deque[Reply] = deque(() if callable(script) else script)
         self._given = len(self._replies)
         self._api_key = api_key
         self._strict = strict
+        self._strictness: Strictness | None = strictness
         self._dialect: Literal["openai", "mistral"] = dialect
         self._calls = 0
+        self._signatures: set[str] = set()  # those that were sent with calls
         self._changed = threading.Condition()
         self._server: ModelServer | None = None
 
     @property
     def url(self) -> str:
-        """The api_base to configure, such as ``http://127.0.0.1:40123/v1``."""
+        """The `api_base` to configure, such as ``http://127.0.0.1:40123/v1``."""
         if self._server is None:
             raise RuntimeError("The scripted model is not running: use `with ScriptedModel(...) as model:` or start().")
         return self._server.url
 
     def start(self) -> Self:
-        """Begin to listen, on a port that is free."""
+        """Start listening on a free port."""
         if self._server is None:
             self._server = ModelServer(self.name, self._make_reply)
         return self
 
     def stop(self) -> None:
-        """End all connections and threads; held replies are let go."""
+        """Close all connections, release paused replies, and end all threads."""
         server, self._server = self._server, None
         if server is not None:
             server.stop()
 
     def __enter__(self) -> Self:
-        """Start."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        """Stop."""
         self.stop()
 
     def will_reply(self, *replies: Reply) -> None:
-        """Add replies to the end of the script; a function is asked only when none of these is left."""
+        """Append replies to the script. A function is only called when none of them is left."""
         with self._changed:
             self._replies.extend(replies)
             self._given += len(replies)
 
     def wait_for_request(self, number: int = 1, timeout: float = 10.0) -> ModelRequest:
-        """The request of that number, from 1.
+        """Wait for the request with this number, counted from 1, and return it.
 
         Raises:
-            TimeoutError: it did not come in time (seconds).
+            TimeoutError: it did not arrive within `timeout` seconds.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.requests) >= number, timeout):
@@ -91,7 +96,7 @@ class ScriptedModel:
             return self.requests[number - 1]
 
     def _make_reply(self, request: ModelRequest) -> Status | Raw | Wire:
-        """What to send; called on the threads of the server."""
+        """Return the response to a request. Called on threads of the server."""
         with self._changed:
             self.requests.append(request)
             number = len(self.requests)
@@ -101,10 +106,22 @@ class ScriptedModel:
         dialect = spoken_dialect(request.path, self._dialect)
         if self._strict and (wrong := find_complaints(request.body, dialect)):
             return _refused_status(400, "; ".join(wrong))
+        if (refusal := self._find_refusal(request)) is not None:
+            return refusal
         reply = self._next_reply(request)
         if isinstance(reply, Status | Raw):
             return reply
-        return WIRES[dialect](self._number_calls(_as_answer(reply)), request, self.name, number)
+        answer = with_thoughts(self._number_calls(_as_answer(reply)), self._strictness, number)
+        with self._changed:
+            self._signatures.update(signatures_of(answer))
+        return WIRES[dialect](answer, request, self.name, number)
+
+    def _find_refusal(self, request: ModelRequest) -> Status | None:
+        if self._strictness is None:
+            return None
+        with self._changed:
+            given = frozenset(self._signatures)
+        return find_refusal(request.body, self._strictness, given)
 
     def _next_reply(self, request: ModelRequest) -> Reply:
         with self._changed:
@@ -119,7 +136,7 @@ class ScriptedModel:
             return _refused_status(500, f"The script of the model raised {type(problem).__name__}: {problem}")
 
     def _number_calls(self, answer: ScriptedAnswer) -> ScriptedAnswer:
-        """Give ids to the calls: nine characters, since Mistral takes no other."""
+        """Assign ids to the calls. They have nine characters, because Mistral's API accepts no others."""
         with self._changed:
             first = self._calls + 1
             self._calls += len(answer.calls)
@@ -138,6 +155,6 @@ def _as_answer(reply: str | Call | ScriptedAnswer) -> ScriptedAnswer:
 
 
 def _refused_status(status: int, message: str) -> Status:
-    """An error that asking again would not help."""
+    """Return an error response that clients shouldn't retry."""
     body = {"error": {"message": message, "type": "scripted_model"}}
     return Status(status, body, {"x-should-retry": "false"})

@@ -1,4 +1,4 @@
-"""The HTTP side of a scripted model: threads and sockets, all of them gone after `stop`."""
+"""HTTP server of a scripted model. No thread or socket of it outlives `stop`."""
 
 import contextlib
 import json
@@ -17,19 +17,16 @@ from urllib.parse import urlsplit
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.wire import Raw, Status, Wire
 
-POLL = 0.05
-"""Seconds between two looks at whether the server stops, or the client of a held reply is gone."""
-STOP_WITHIN = 5.0
-"""Seconds that the threads get to end."""
+POLL = 0.05  # seconds between checks whether the server is stopping, or the client of a paused reply has disconnected
+STOP_WITHIN = 5.0  # seconds for the threads to end
 
-PATHS = ("/chat/completions", "/api/chat")
-"""Where a model answers."""
+PATHS = ("/chat/completions", "/api/chat")  # endpoints of a model
 
 Reply = Callable[[ModelRequest], Status | Raw | Wire]
 
 
 class ModelServer:
-    """Listens on a free port of 127.0.0.1 from the moment it is made."""
+    """A server on a free port of 127.0.0.1 that listens as soon as it is created."""
 
     def __init__(self, model: str, reply: Reply) -> None:
         self.stopping = threading.Event()
@@ -45,7 +42,7 @@ class ModelServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close everything and wait until it is closed."""
+        """Close all connections, and wait until they are closed."""
         self.stopping.set()
         self._listener.shutdown()
         self._thread.join(STOP_WITHIN)
@@ -53,7 +50,7 @@ class ModelServer:
 
 
 class _Listener(socketserver.ThreadingTCPServer):
-    """Keeps its connections, so that it can end them."""
+    """TCP server that tracks its connections, so that it can close them."""
 
     daemon_threads = True
     block_on_close = False
@@ -68,7 +65,7 @@ class _Listener(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve one connection, known while it lasts."""
+        """Serve one connection, which is tracked while it is open."""
         with self._lock:
             self._connections[threading.current_thread()] = request
         try:
@@ -78,12 +75,12 @@ class _Listener(socketserver.ThreadingTCPServer):
                 del self._connections[threading.current_thread()]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no error of ours."""
+        """Ignore errors caused by clients that disconnect."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
     def close(self) -> None:
-        """End all connections and wait for their threads."""
+        """Close all connections, and wait for their threads."""
         self.server_close()
         with self._lock:
             connections = dict(self._connections)
@@ -95,21 +92,21 @@ class _Listener(socketserver.ThreadingTCPServer):
 
 
 class _Gone(OSError):
-    """The client closed the connection, or the server stops."""
+    """Raised when the client has disconnected or the server is stopping."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """HTTP/1.1 handler of one connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: _Listener  # pyright: ignore[reportIncompatibleVariableOverride] - it is made by no other
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the output belongs to the test or the notebook."""
+        """Log nothing: the output belongs to the test or the notebook."""
 
     def do_GET(self) -> None:
-        """The list of models."""
+        """Send the list of models."""
         if urlsplit(self.path).path.rstrip("/").endswith("/models"):
             entry = {"id": self.server.model, "object": "model", "owned_by": "vibe_jupyter.testing"}
             self._send_whole(200, {"object": "list", "data": [entry]})
@@ -117,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._no_such_path()
 
     def do_POST(self) -> None:
-        """A request to the model."""
+        """Reply to a request to the model."""
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         if not urlsplit(self.path).path.endswith(PATHS):
             self._no_such_path()
@@ -175,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.end == "eof":
             self._send_chunk(b"")
             return
-        # No time to linger: the close becomes a reset, once the client had time to read what came before.
+        # With a linger time of 0, closing sends a TCP reset, which discards unread data. Let the client read it first.
         self._wait_seconds(POLL)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
@@ -188,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _send_chunk(self, data: bytes) -> None:
-        """One write, one packet; the empty chunk ends the body."""
+        """Send a chunk in a single write. An empty chunk ends the body."""
         self._check_running()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
@@ -216,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.owner.stopping.wait(min(left, POLL))
 
     def _check_running(self) -> None:
-        """Whether anyone is still there."""
+        """Raise `_Gone` if the client has disconnected or the server is stopping."""
         if self.server.owner.stopping.is_set():
             raise _Gone
         readable, _, _ = select.select([self.connection], [], [], 0)

@@ -1,4 +1,4 @@
-"""An answer as each API puts it: Chat Completions, Mistral, Ollama; whole or in pieces."""
+"""Answers in the format of each API (Chat Completions, Mistral, Ollama), complete or streamed."""
 
 import json
 import re
@@ -11,10 +11,8 @@ from urllib.parse import urlsplit
 
 from vibe_jupyter.testing.requests import Dialect, ModelRequest
 
-CHARACTERS_A_TOKEN = 4
-"""For estimated counts."""
-ARGUMENT_PIECE = 12
-"""Characters of a call's arguments in one chunk."""
+CHARACTERS_A_TOKEN = 4  # for estimated counts
+ARGUMENT_PIECE = 12  # characters of a call's arguments per chunk
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 
@@ -23,92 +21,95 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Tokens:
-    """The counts a server reports."""
+    """Token counts reported by a server."""
 
     prompt: int
     completion: int
     cached: int = 0
-    """Part of `prompt`."""
+    """Included in `prompt`."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a tool; a reply by itself, or a part of an `answer`."""
+    """A tool call: a reply by itself, or a part of an `answer`."""
 
     name: str
     arguments: str
-    """JSON text; may be broken, to see what happens then."""
+    """JSON text. May be invalid, to test how that is handled."""
     id: str | None = None
-    """None: the server makes one."""
+    """If None, the server generates one."""
+    beside: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Additional fields of the call, such as a signature."""
 
 
 @dataclass(frozen=True)
 class ScriptedAnswer:
-    """Text, calls, or both."""
+    """An answer with text, calls, or both."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     reasoning: str = ""
     finish: str | None = None
-    """None: ``tool_calls`` where there are calls, else ``stop``."""
+    """If None, ``tool_calls`` if there are calls, else ``stop``."""
     usage: Tokens | None = None
-    """None: estimated at four characters a token."""
+    """If None, estimated at four characters per token."""
     pieces: int | None = None
-    """Deltas the text is streamed in; None: one a word."""
+    """Number of deltas in which the text is streamed. If None, one per word."""
     delay: float = 0.0
     """Seconds between two deltas."""
     hold: threading.Event | None = None
-    """After the text, wait until this is set, the server stops, or the client is gone; None: do not wait."""
+    """Pause after the text until this is set, the server stops, or the client disconnects; None for no pause."""
     after: str = ""
-    """Text that follows the wait."""
+    """Text that follows the pause."""
+    beside: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Additional fields of the message, such as ``reasoning_details``."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """An error, or any other status, with a body."""
+    """An error, or any other HTTP status, with a body."""
 
     status: int
     body: str | Mapping[str, Any] | None = None
-    """Text is sent as text/plain, a mapping as JSON; None: an error object as OpenAI's."""
+    """A string is sent as text/plain, a mapping as JSON. If None, an error object in OpenAI's format is sent."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
 class Raw:
-    """Exactly these bytes, one network write each."""
+    """Exact bytes of a response, one network write per chunk."""
 
     chunks: tuple[bytes, ...]
     content_type: str = "text/event-stream"
     end: Literal["eof", "reset"] = "eof"
-    """``reset`` breaks the connection instead of ending the body."""
+    """``reset`` resets the connection instead of ending the body."""
     delay_between: float = 0.0
     """Seconds between two writes."""
     status: int = 200
 
 
-Reply = str | Call | ScriptedAnswer | Status | Raw
-"""A string is an answer of that text."""
+Reply = str | Call | ScriptedAnswer | Status | Raw  # a string is an answer that consists of this text
 
 
 def say(
     text: str, *, delay: float = 0.0, pieces: int | None = None, reasoning: str = "", usage: Tokens | None = None
 ) -> ScriptedAnswer:
-    """An answer of text alone."""
+    """Create an answer that consists of text only."""
     return ScriptedAnswer(text=text, delay=delay, pieces=pieces, reasoning=reasoning, usage=usage)
 
 
 def call(name: str, /, **arguments: Any) -> Call:
-    """A call of a tool: ``call("run_code", code="1 + 1")``."""
+    """Create a tool call, such as ``call("run_code", code="1 + 1")``."""
     return Call(name, json.dumps(arguments, ensure_ascii=False))
 
 
 def answer(text: str = "", calls: Sequence[Call] = (), **rest: Any) -> ScriptedAnswer:
-    """Text and calls in one answer; `rest` are the other fields of `ScriptedAnswer`."""
+    """Create an answer with text and calls. `rest` sets other fields of `ScriptedAnswer`."""
     return ScriptedAnswer(text=text, calls=tuple(calls), **rest)
 
 
 def status(code: int, body: str | Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Status:
-    """An HTTP status instead of an answer."""
+    """Create an HTTP status to send instead of an answer."""
     return Status(code, body, dict(headers or {}))
 
 
@@ -119,37 +120,35 @@ def raw(
     end: Literal["eof", "reset"] = "eof",
     delay_between: float = 0.0,
 ) -> Raw:
-    """Bytes as they are, to see what a broken server does to a client."""
+    """Create a response of exact bytes, to test how a client handles a broken server."""
     return Raw(tuple(chunks), content_type, end, delay_between)
 
 
 def hold(event: threading.Event, text: str = "One moment", after: str = " … done.") -> ScriptedAnswer:
-    """Stream `text`, then wait for `event`: to interrupt a model while it speaks."""
+    """Create an answer that streams `text`, then pauses until `event` is set, to interrupt a model while it streams."""
     return ScriptedAnswer(text=text, hold=event, after=after)
 
 
 @dataclass(frozen=True)
 class Wire:
-    """One answer on its way to one request. The calls have ids by now."""
+    """An answer to one request, in the format of Chat Completions. Its calls already have ids."""
 
     answer: ScriptedAnswer
     request: ModelRequest
     model: str
-    number: int
-    """Which request of this server it answers, from 1."""
+    number: int  # number of the request that it answers, counted from 1 per server
 
     content_type: ClassVar[str] = "text/event-stream"
-    end: ClassVar[bytes] = b"data: [DONE]\n\n"
-    """What follows the last chunk."""
+    end: ClassVar[bytes] = b"data: [DONE]\n\n"  # sent after the last chunk
 
     @staticmethod
     def frame(chunk: bytes) -> bytes:
-        """A chunk as it stands in the stream."""
+        """Encode a chunk for the stream."""
         return b"data: " + chunk + b"\n\n"
 
     @property
     def tokens(self) -> Tokens:
-        """The counts to report."""
+        """Token counts to report."""
         if self.answer.usage is not None:
             return self.answer.usage
         said = self.answer.text + self.answer.after + self.answer.reasoning
@@ -158,17 +157,18 @@ class Wire:
         return Tokens(prompt // CHARACTERS_A_TOKEN, max(len(said) // CHARACTERS_A_TOKEN, 1))
 
     def whole(self) -> Object:
-        """The answer as one object."""
+        """Return the answer as one object."""
         message: Object = {"role": "assistant", "content": self.answer.text + self.answer.after}
         if self.answer.reasoning:
             message["reasoning_content"] = self.answer.reasoning
         if self.answer.calls:
             message["tool_calls"] = [_call_object(call) for call in self.answer.calls]
+        message |= self.answer.beside
         choice = {"index": 0, "message": message, "finish_reason": self.finish}
         return {**self._answer_envelope("chat.completion"), "choices": [choice], "usage": self.usage()}
 
     def opening(self) -> Iterator[Object]:
-        """The chunks up to the place where an answer may be held."""
+        """Yield the chunks up to the point where an answer may pause."""
         yield self.chunk({"role": "assistant", "content": ""})
         for piece in split_text(self.answer.reasoning, None):
             yield self.chunk({"reasoning_content": piece})
@@ -176,9 +176,11 @@ class Wire:
             yield self.chunk({"content": piece})
 
     def rest(self) -> Iterator[Object]:
-        """The chunks after that place, to the counts."""
+        """Yield the chunks after that point, including the counts."""
         for piece in split_text(self.answer.after, None):
             yield self.chunk({"content": piece})
+        if self.answer.beside:
+            yield self.chunk(dict(self.answer.beside))
         for index, call in enumerate(self.answer.calls):
             head = _call_object(replace(call, arguments=""))
             yield self.chunk({"tool_calls": [{"index": index, **head}]})
@@ -190,7 +192,7 @@ class Wire:
             yield {**self._answer_envelope("chat.completion.chunk"), "choices": [], "usage": self.usage()}
 
     def usage(self) -> Object:
-        """The counts as Chat Completions report them."""
+        """Return the token counts in the format of Chat Completions."""
         tokens = self.tokens
         return {
             "prompt_tokens": tokens.prompt,
@@ -201,7 +203,7 @@ class Wire:
 
     @property
     def finish(self) -> str:
-        """The finish reason."""
+        """Reason why the answer ends, as reported to the client."""
         return self.answer.finish or ("tool_calls" if self.answer.calls else "stop")
 
     def _answer_envelope(self, kind: str) -> Object:
@@ -209,13 +211,13 @@ class Wire:
         return {"id": name, "object": kind, "created": int(time.time()), "model": self.model}
 
     def chunk(self, delta: Object, *, finish: str | None = None) -> Object:
-        """One chunk of the stream."""
+        """Return one chunk of the stream."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {**self._answer_envelope("chat.completion.chunk"), "choices": [choice]}
 
 
 def split_text(text: str, pieces: int | None) -> list[str]:
-    """The text in so many pieces, or one a word."""
+    """Split a text into this number of pieces, or after each whitespace if it is None."""
     if pieces is None:
         return _WORD.findall(text)
     size = max(-(-len(text) // max(pieces, 1)), 1)
@@ -223,14 +225,18 @@ def split_text(text: str, pieces: int | None) -> list[str]:
 
 
 def _call_object(call: Call) -> Object:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function, **call.beside}
 
 
 class MistralWire(Wire):
-    """Thinking as parts of the content; later pieces of a call with the id ``"null"`` and no name; counts unasked."""
+    """Mistral's format.
+
+    Reasoning is in parts of the content, later chunks of a call have the id ``"null"`` and no name, and counts are
+    always sent.
+    """
 
     def whole(self) -> Object:
-        """The answer as one object."""
         body = super().whole()
         message = body["choices"][0]["message"]
         if reasoning := message.pop("reasoning_content", ""):
@@ -240,7 +246,6 @@ class MistralWire(Wire):
         return body
 
     def opening(self) -> Iterator[Object]:
-        """The chunks up to the place where an answer may be held."""
         yield self.chunk({"role": "assistant", "content": ""})
         for piece in split_text(self.answer.reasoning, None):
             yield self.chunk({"content": [_thought_part(piece)]})
@@ -248,9 +253,10 @@ class MistralWire(Wire):
             yield self.chunk({"content": piece})
 
     def rest(self) -> Iterator[Object]:
-        """The chunks after that place, to the counts."""
         for piece in split_text(self.answer.after, None):
             yield self.chunk({"content": piece})
+        if self.answer.beside:
+            yield self.chunk(dict(self.answer.beside))
         in_pieces = self.request.body.get("stream_options", {}).get("stream_tool_calls") is True
         for index, call in enumerate(self.answer.calls):
             for piece in _call_pieces(call) if in_pieces else [_function_object(call, call.arguments)]:
@@ -259,43 +265,40 @@ class MistralWire(Wire):
 
 
 class OllamaWire(Wire):
-    """An object a line; arguments as objects, no ids, and ``stop`` also after calls."""
+    """Ollama's format: one object per line, arguments as objects, no ids, and ``stop`` even after calls."""
 
     content_type: ClassVar[str] = "application/x-ndjson"
     end: ClassVar[bytes] = b""
 
     @staticmethod
     def frame(chunk: bytes) -> bytes:
-        """A chunk as it stands in the stream."""
         return chunk + b"\n"
 
     def whole(self) -> Object:
-        """The answer as one object."""
         message: Object = {"content": self.answer.text + self.answer.after}
         if self.answer.reasoning:
             message["thinking"] = self.answer.reasoning
         if self.answer.calls:
             message["tool_calls"] = self._tool_calls()
-        return self._message_line(message) | self._ending_line()
+        return self._message_line({**message, **self.answer.beside}) | self._ending_line()
 
     def opening(self) -> Iterator[Object]:
-        """The lines up to the place where an answer may be held."""
         for piece in split_text(self.answer.reasoning, None):
             yield self._message_line({"content": "", "thinking": piece})
         for piece in split_text(self.answer.text, self.answer.pieces):
             yield self._message_line({"content": piece})
 
     def rest(self) -> Iterator[Object]:
-        """The lines after that place, to the counts."""
         for piece in split_text(self.answer.after, None):
             yield self._message_line({"content": piece})
-        if self.answer.calls:
-            yield self._message_line({"content": "", "tool_calls": self._tool_calls()})
+        if self.answer.calls or self.answer.beside:
+            calls = {"tool_calls": self._tool_calls()} if self.answer.calls else {}
+            yield self._message_line({"content": "", **calls, **self.answer.beside})
         yield self._message_line({"content": ""}) | self._ending_line()
 
     def _tool_calls(self) -> list[Object]:
         return [
-            {"function": {"name": call.name, "arguments": _parsed_arguments(call.arguments)}}
+            {"function": {"name": call.name, "arguments": _parsed_arguments(call.arguments)}, **call.beside}
             for call in self.answer.calls
         ]
 
@@ -313,7 +316,7 @@ WIRES: dict[Dialect, type[Wire]] = {"openai": Wire, "mistral": MistralWire, "oll
 
 
 def spoken_dialect(path: str, dialect: Literal["openai", "mistral"]) -> Dialect:
-    """How a request to a path is answered."""
+    """Return the dialect of the response for a request path."""
     return "ollama" if urlsplit(path).path.endswith("/api/chat") else dialect
 
 
@@ -329,11 +332,11 @@ def _call_pieces(call: Call) -> Iterator[Object]:
 
 
 def _function_object(call: Call, arguments: str) -> Object:
-    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}, **call.beside}
 
 
 def _parsed_arguments(arguments: str) -> Any:
-    """Ollama has parsed what the model wrote; what it could not is text."""
+    """Parse arguments like Ollama, which returns them as text if they are not JSON."""
     try:
         return json.loads(arguments)
     except ValueError:
