@@ -3,7 +3,7 @@
 Start reading at `vibe_jupyter.magics`, then `vibe_jupyter.app`, then `vibe_jupyter.agent.loop`.
 """
 
-# First, so that no file in the working folder can stand in for what is imported after it.
+# Imported first, so that no file in the working folder can shadow a later import.
 import vibe_jupyter.import_guard  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 # isort: split
@@ -33,21 +33,21 @@ __all__ = [
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
-    """Register `%vibe` and `%%vibe`; makes no request and starts nothing."""
+    """Register `%vibe` and `%%vibe`. Sends no request and starts nothing."""
     from vibe_jupyter import magics
 
     magics.load_magics(shell)
 
 
 def unload_ipython_extension(shell: "InteractiveShell") -> None:
-    """Take the magics away and end what they started."""
+    """Unregister the magics and stop what they started."""
     from vibe_jupyter import magics
 
     magics.unload_magics(shell)
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public names at first use, so that importing the package stays cheap."""
+    """Import the public names on first use, so that importing the package is cheap."""
     if name in ("aask", "ask"):
         return getattr(import_module("vibe_jupyter.magics"), name)
     if name == "describe":

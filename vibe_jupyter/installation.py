@@ -1,4 +1,4 @@
-"""How to install this build of the package in another environment."""
+"""Instructions to install this build of the package in another environment."""
 
 import json
 from importlib import metadata
@@ -14,13 +14,13 @@ PACKAGE: Final = "vibe-jupyter"
 def pip_install(pip: str = "pip", options: str = "") -> str:
     """Return the command that installs this build elsewhere.
 
-    A build that came from a checkout or a wheel is named by that place (PEP 610): no index may have it.
+    A build from a checkout or a wheel is named by its location (PEP 610), since no index may have it.
     """
     return " ".join(filter(None, (pip, "install", options, quote(_source() or f"{PACKAGE}=={__version__}"))))
 
 
 def _source() -> str:
-    """Path or URL this package was installed from; "" if it came from an index."""
+    """Return the path or URL that this package was installed from, or "" if that was an index."""
     try:
         url: str = json.loads(metadata.distribution(PACKAGE).read_text("direct_url.json") or "{}").get("url", "")
     except (metadata.PackageNotFoundError, ValueError):

@@ -1,11 +1,11 @@
-"""Regular expressions that are compiled when they are first used: a first request needs few of those there are."""
+"""Regular expressions compiled on first use, because a first request needs few of them."""
 
 import re
 from typing import Any, AnyStr, cast
 
 
 def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """As `re.compile`, but what is wrong with a pattern is known at its first use."""
+    """Create a pattern like `re.compile`, but report errors in it only on first use."""
     return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
 
 
@@ -15,5 +15,5 @@ class _LazyPattern:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(re.compile(*self._source), name)
-        setattr(self, name, found)  # from now on it is found without this
+        setattr(self, name, found)  # cached in the instance, so that `__getattr__` isn't called again
         return found

@@ -1,4 +1,4 @@
-"""Names that are nearly the one that was written. What compares them is imported when one is wrong."""
+"""Suggestions for misspelled names. `difflib` is imported only when a name is wrong."""
 
 from collections.abc import Iterable
 
@@ -6,13 +6,13 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 
 def near_names(name: str, known: Iterable[str], most: int = 1, likeness: float = 0.6) -> list[str]:
-    """The known names most like it, the nearest first.
+    """Return the known names most similar to a name, best first.
 
     Args:
-        name: as written.
-        known: what could have been meant.
-        most: how many are given.
-        likeness: from 0 to 1, that a name has at least.
+        name: The name as written.
+        known: The valid names.
+        most: Maximum number of results.
+        likeness: Minimum similarity ratio, from 0 to 1.
     """
     with without_working_folder():
         import difflib  # noqa: PLC0415 - most names are right

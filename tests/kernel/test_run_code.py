@@ -14,12 +14,34 @@ from IPython.core.interactiveshell import InteractiveShell
 from tests.kernel.test_execution import FIGURE, PIXEL
 from tests.kernel.wire import Wire
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.kernel.execution import CodeRunner
+from vibe_jupyter.kernel.execution import CodeRunner, raised_error
 from vibe_jupyter.kernel.main_thread import Interrupted, MainThread
 from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
 from vibe_jupyter.protocol import Headline, ImagePart, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, tool_spec
 from vibe_jupyter.variables.kept import VariableLooks
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (["ValueError: first", "KeyError: other", "ValueError: last"], "last"),
+        (["ValueError: last", "KeyError: behind"], "last"),
+        (["KeyError: other"], "raised"),
+        ([], "raised"),
+    ],
+)
+def test_of_several_errors_that_were_shown_the_last_of_its_class_is_that_of_the_code(
+    shown: list[str], message: str
+) -> None:
+    outputs = [
+        {"output_type": "error", "ename": name, "evalue": words, "traceback": [f"{name} here", words]}
+        for name, _, words in (one.partition(": ") for one in shown)
+    ]
+    stream = {"output_type": "stream", "name": "stdout", "text": "ValueError"}
+    found = raised_error(ValueError("raised"), (*outputs, stream))
+    assert (found.name, found.message) == ("ValueError", message)
+    assert found.traceback.endswith(message)
 
 
 class Terminal:

@@ -1,5 +1,6 @@
 """The memory tool on a real file."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
-from vibe_jupyter.tools.memory import MAX_FACTS, MemoryArgs, MemoryFile, MemoryTool
+from vibe_jupyter.tools.memory import MAX_FACTS, SHOWN, MemoryArgs, MemoryFile, MemoryTool
 
 
 @pytest.fixture
@@ -51,6 +52,27 @@ async def test_search_finds_what_fits_and_nothing_is_a_success_too(memory: Memor
     nothing = await memory.run(MemoryArgs(operation="search", query="weather"), context)
     assert not nothing.is_error
     assert text_of(nothing) == "success: true\nfound: 0"
+
+
+@pytest.mark.requirement("tools.memory.search.facts")
+@pytest.mark.parametrize("count", [SHOWN, SHOWN + 1])
+async def test_of_many_facts_the_newest_are_shown_and_of_a_query_those_that_hold_most_of_it(
+    memory: MemoryTool, file: MemoryFile, context: ToolContext, count: int
+) -> None:
+    for number in range(count):
+        file.add(
+            f"Fact {number}." if number != 1 else "Fact 1 of one price.", "preference" if number % 2 else "knowledge"
+        )
+
+    async def shown(**asked: str) -> tuple[str, list[int]]:
+        head, *lines = text_of(await memory.run(MemoryArgs(operation="search", **asked), context)).splitlines()[1:]
+        return head, [int(re.findall(r"Fact (\d+)", line)[0]) for line in lines]
+
+    more = f", first {SHOWN}" if count > SHOWN else ""
+    assert await shown() == (f"found: {count}{more}", list(range(count))[::-1][:SHOWN])
+    head, found = await shown(query="the price of a fact")
+    assert (head, found[0], len(found)) == (f"found: {count}{more}", 1, SHOWN)
+    assert (await shown(type="preference"))[1] == list(range(count))[1::2][::-1]
 
 
 @pytest.mark.requirement("tools.memory.add.type", "tools.memory.get.fact")

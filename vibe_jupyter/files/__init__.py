@@ -1,1 +1,1 @@
-"""The project's files: found, read, searched, edited, written safely. Their tools are in `vibe_jupyter.tools`."""
+"""The project's files: finding, reading, searching and editing them safely. Their tools are in `vibe_jupyter.tools`."""

@@ -1,6 +1,6 @@
-"""How tools change files: only in the state that was shown, and never the kernel's notebook.
+"""File access for tools that write: only to the state that was shown, and never to the kernel's notebook.
 
-What a file holds is looked at before the user is asked only where it may be read without asking.
+Before approval, a file's content is read only if it may be read without asking.
 """
 
 import asyncio
@@ -29,33 +29,28 @@ from vibe_jupyter.files.path_arguments import PathArguments
 from vibe_jupyter.files.real_path import FileId, OpenFolder
 from vibe_jupyter.files.workspace import ChangedPlace, Located, Workspace
 
-CONTEXT: Final = 3
-"""Unchanged lines shown around a change."""
+CONTEXT: Final = 3  # unchanged lines shown around a change
+# Lines, old and new, between the first and last change. A longer range is shown as replaced completely.
 _COMPARED: Final = 10_000
-"""Lines, old and new, between the first change and the last; a longer stretch is shown as replaced whole."""
 _NO_END: Final = "\n\\ No newline at end of file"
 
+# An opcode of `difflib`: equal, replace, delete or insert, with the line ranges on both sides.
 _Step = tuple[str, int, int, int, int]
-"""What `difflib` calls an opcode: equal, replace, delete or insert, and the lines on both sides."""
 
-OwnsNotebook = Callable[[Path], Awaitable[bool]]
-"""Whether a file is the notebook of this kernel."""
-_NO_FILE: Final = "none"
-"""Fingerprint of a place where no file is."""
+OwnsNotebook = Callable[[Path], Awaitable[bool]]  # returns whether a file is this kernel's notebook
+_NO_FILE: Final = "none"  # fingerprint of a missing file
 _USE_CELL_TOOLS: Final = (
     "is the notebook of this kernel, open on the user's screen; nothing was written. Change its cells with "
     "edit_cell, insert_cell, delete_cells or move_cells."
 )
 
-WATCHED_EVERY: Final = 1.0
-"""Seconds between two looks at a file while a card waits that shows a change of it."""
+WATCHED_EVERY: Final = 1.0  # seconds between checks of a file while a card shows a change of it
 
-REMEMBERED: Final = 1_000
-"""Files; the longest unread is forgotten first."""
+REMEMBERED: Final = 1_000  # files; the least recently read is dropped first
 
 
 def unified_diff(old: str, new: str, context: int = CONTEXT) -> str:
-    """All changes, each under a line with its place; CR before LF is shown only where the text mixes line ends."""
+    """Return all changes with hunk headers. CRs are shown only if the text mixes line endings."""
     if _all_end_in_crlf(old) and _all_end_in_crlf(new):
         old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     before, after = _text_lines(old), _text_lines(new)
@@ -69,7 +64,7 @@ def unified_diff(old: str, new: str, context: int = CONTEXT) -> str:
 
 
 def diff_size(change: str) -> str:
-    """A change in two figures, such as ``+3 −1``."""
+    """Return a change's size as two numbers, such as ``+3 −1``."""
     lines = change.split("\n")
     return f"+{sum(line.startswith('+') for line in lines)} −{sum(line.startswith('-') for line in lines)}"
 
@@ -92,7 +87,7 @@ def _hunk_lines(group: Sequence[_Step], before: Sequence[str], after: Sequence[s
 
 
 def _range(start: int, count: int) -> str:
-    """As in all unified diffs: an empty range names the line before it, a range of one line no length."""
+    """Format a hunk's range: an empty range names the line before it, and a range of one line omits the length."""
     first = start + 1 if count else start
     return f"{first}" if count == 1 else f"{first},{count}"
 
@@ -121,52 +116,46 @@ class FileChangeArgs(PathArguments):
 
     model_config = ConfigDict(extra="forbid")
 
-    _shown: str | None = PrivateAttr(default=None)
-    """Fingerprint of the file when the call was last shown; None when it never was."""
+    _shown: str | None = PrivateAttr(default=None)  # fingerprint of the file when the call was last shown, or None
 
     def show(self, target: "Target") -> str:
-        """Remember what is shown, and give the fingerprint that goes with it."""
+        """Record the shown state and return its fingerprint."""
         self._shown = target.fingerprint
         return target.fingerprint
 
     def fits(self, target: "Target") -> bool:
-        """Whether the file is as it was shown."""
+        """Return whether the file is unchanged since it was shown."""
         return self._shown is None or self._shown in (target.fingerprint, target.status)
 
 
 @dataclass(frozen=True)
 class Target:
-    """The file a call wants to write, looked at once."""
+    """The file that a call is about to write, as read once."""
 
     located: Located
-    status: str
-    """Fingerprint by size and time, which needs nothing opened."""
-    fingerprint: str
-    """By content where it was opened."""
+    status: str  # fingerprint by size and time, without opening the file
+    fingerprint: str  # by content if the file was opened
+    # None if the file doesn't exist or wasn't read because it is too large or not allowed yet.
     content: bytes | None = None
-    """None where there is no file, or it was not read: too large, or not yet allowed."""
-    size: int = 0
-    """Bytes."""
+    size: int = 0  # bytes
 
     @property
     def exists(self) -> bool:
-        """Whether a file is there."""
         return self.fingerprint != _NO_FILE
 
 
-RECENT: Final = 10
-"""Reads that are remembered to tell a repeated one."""
+RECENT: Final = 10  # reads remembered to detect repeated ones
 
 
 class ReadMemory:
-    """One for all file tools of a kernel."""
+    """Record of files that the agent has read, shared by all file tools of a kernel."""
 
     def __init__(self) -> None:
         self._states: dict[Path, str] = {}
         self._recent: deque[tuple[Path, str, object]] = deque(maxlen=RECENT)
 
     def reads_again(self, path: Path, status: os.stat_result, part: object) -> bool:
-        """Note that a part of a file is read; whether the same was among the last reads, and has not changed since."""
+        """Record that a part of a file is read, and return whether it was read recently and is unchanged since."""
         read = (path, status_fingerprint(status), part)
         was_read = read in self._recent
         if was_read:
@@ -175,19 +164,19 @@ class ReadMemory:
         return was_read
 
     def saw(self, path: Path, status: os.stat_result) -> None:
-        """The agent read the file, or wrote it, in this state."""
+        """Record the state in which the agent read or wrote the file."""
         self._states.pop(path, None)
         self._states[path] = status_fingerprint(status)
         if len(self._states) > REMEMBERED:
             del self._states[next(iter(self._states))]
 
     def is_stale(self, path: Path, state: str) -> bool:
-        """Whether the file was read and is in another state now."""
+        """Return whether the file was read before, in a different state."""
         return self._states.get(path, state) != state
 
 
 class FileAccess:
-    """One for all tools of a kernel that write files."""
+    """File access shared by all tools of a kernel that write files."""
 
     def __init__(
         self,
@@ -197,43 +186,42 @@ class FileAccess:
     ) -> None:
         self._workspace = workspace
         self._memory = memory or ReadMemory()
-        self._owns_notebook = owns_notebook
-        """None where no kernel has a notebook."""
+        self._owns_notebook = owns_notebook  # None without a notebook
 
     def place(self, args: FileChangeArgs, *paths: str) -> Located:
-        """Where the first of the paths that a call names leads, as it was judged.
+        """Return the location that the first of a call's paths leads to, as judged by the policy.
 
         Raises:
-            ToolError: it cannot lead anywhere.
+            ToolError: The path can't lead anywhere.
         """
         return args.settle(self._workspace, paths)[paths[0]]
 
     def near_paths(self, located: Located) -> str:
-        """What else may be meant by a path where nothing is."""
+        """Suggest similar paths for one that doesn't exist."""
         return self._workspace.near_paths(located)
 
     async def refuse_notebook(self, located: Located) -> None:
-        """Refuse the kernel's own notebook.
+        """Refuse to write the kernel's own notebook.
 
         Raises:
-            ToolError: it is; names the tools to use.
+            ToolError: It is that notebook. The message names the tools to use instead.
         """
         if self._owns_notebook is not None and await self._owns_notebook(located.path):
             raise ToolError(f"{located.given!r} {_USE_CELL_TOOLS}")
 
     def before(self, located: Located, limit: int) -> Target:
-        """The file before the call is allowed; see `now`.
+        """Return the file before the call is approved; see `now`.
 
         Raises:
-            ToolError: no file can be there, or it cannot be read.
+            ToolError: No file can be there, or it can't be read.
         """
         return self.now(located, limit) if located.is_open else self._from_outside(located)
 
     def now(self, located: Located, limit: int) -> Target:
-        """The file, and what it holds if that is at most `limit` bytes.
+        """Return the file, with its content if that is at most `limit` bytes.
 
         Raises:
-            ToolError: no file can be there, or it cannot be read.
+            ToolError: No file can be there, or it can't be read.
         """
         self._workspace.require(located, "regular", "missing")
         if located.kind == "missing":
@@ -253,19 +241,19 @@ class FileAccess:
             raise _changed(located) from error
 
     def keeps_backup(self, target: Target, judged: Located, name: str) -> bool:
-        """Whether a backup of that name beside the file is where the call was allowed to put it."""
+        """Return whether a backup with this name next to the file is where the call was allowed to put it."""
         if judged.path == target.located.path.with_name(name):
             return True
         with suppress(OSError), OpenFolder.holding(target.located.real) as folder:
             status = folder.look(name)
-            return status is not None and stat.S_ISLNK(status.st_mode)  # replaced, never followed
+            return status is not None and stat.S_ISLNK(status.st_mode)  # it is replaced, never followed
         return False
 
     def write(self, target: Target, content: bytes, *, makes_folders: bool = True, backup: str = "") -> tuple[str, ...]:
-        """Put this into the file, if it is still as it was looked at; gives what a user should know besides.
+        """Write the file if it is unchanged since it was read. Returns warnings for the user.
 
         Raises:
-            ToolError: it is not, or cannot be written; nothing was written then.
+            ToolError: It was changed or can't be written. Nothing was written then.
         """
         seen = target.fingerprint if target.exists else None
         notes = write_file(target.located, NewFile(content, seen, makes_folders, backup))
@@ -276,11 +264,11 @@ class FileAccess:
         return notes
 
     def restore(self, path: Path, content: bytes | None) -> None:
-        """Put back what a file held, whatever it holds now; None removes it.
+        """Restore a file's previous content, whatever it contains now. None removes the file.
 
         Raises:
-            ToolError: it is a link by now, or cannot be written.
-            OSError: it cannot be removed.
+            ToolError: It is a symbolic link now, or can't be written.
+            OSError: It can't be removed.
         """
         located = self._workspace.resolve(str(path))
         if located.path != path:
@@ -292,13 +280,13 @@ class FileAccess:
             folder.remove(path.name)
 
     async def wait_for_change(self, located: Located) -> None:
-        """Return when the file has another size or time than now, or when it comes or goes."""
+        """Wait until the file's size or time changes, or until it is created or deleted."""
         before = self._status_now(located)
         while self._status_now(located) == before:  # noqa: ASYNC110 - other programs set no event
             await asyncio.sleep(WATCHED_EVERY)
 
     def is_stale(self, target: Target) -> bool:
-        """Whether the agent read the file in another state than it is in now."""
+        """Return whether the file changed since the agent last read it."""
         return target.exists and self._memory.is_stale(target.located.path, target.status)
 
     def _status_now(self, located: Located) -> str:
@@ -308,21 +296,21 @@ class FileAccess:
         return _NO_FILE
 
     def _from_outside(self, located: Located) -> Target:
-        """The place alone, nothing opened."""
+        """Return the location with its status only, without opening anything."""
         status = self._file_status(located) if located.kind == "regular" else None
         if status is None:
             return Target(located, _NO_FILE, _NO_FILE)
         return Target(located, status_fingerprint(status), status_fingerprint(status), None, status.st_size)
 
     def _has_appeared(self, located: Located) -> bool:
-        """Whether something is by now where nothing was."""
+        """Return whether something exists by now where nothing did before."""
         first = located.path.relative_to(located.real.folder).parts[0]
         with suppress(OSError), OpenFolder.holding(located.real) as folder:
             return folder.look(first) is not None
         return True
 
     def _file_status(self, located: Located) -> os.stat_result | None:
-        """Of the file that was judged; None where it is gone."""
+        """Return the status of the file that was judged, or None if it is gone."""
         try:
             with OpenFolder.holding(located.real) as folder:
                 status = folder.look(located.path.name)
@@ -339,5 +327,5 @@ def _changed(located: Located) -> NothingDone:
 
 
 def shown_notes(notes: tuple[str, ...]) -> list[str]:
-    """Notes as lines of a result."""
+    """Format notes as lines of a result."""
     return [f"warning: {note}" for note in notes]

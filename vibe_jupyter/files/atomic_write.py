@@ -1,6 +1,6 @@
-"""Writing a file whole or not at all: a new one beside it, synced, then put in its place with its rights.
+"""Write files atomically: to a temporary file next to them, synced, then renamed over the target with its permissions.
 
-Nothing is left behind when it fails. Links are never followed, and a file is replaced only in the state that the
+A failure leaves nothing behind. Symbolic links are never followed, and a file is replaced only in the state that the
 caller saw.
 """
 
@@ -25,12 +25,9 @@ from vibe_jupyter.files.workspace import SWAPPED, Located
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
 UNCHANGED: Final = "Nothing was written."
-_CHUNK: Final = 1_048_576
-"""Bytes copied at a time."""
-_TEMPORARY: Final = lazy_pattern(r"\.vibe-[0-9a-f]{16}\.tmp")
-"""Names of files on their way; a process that was killed may leave one."""
-_STALE: Final = 600
-"""Seconds after which such a file belongs to nobody."""
+_CHUNK: Final = 1_048_576  # bytes copied at a time
+_TEMPORARY: Final = lazy_pattern(r"\.vibe-[0-9a-f]{16}\.tmp")  # temporary files; a killed process may leave one behind
+_STALE: Final = 600  # seconds after which a temporary file counts as abandoned
 _ONE_AT_A_TIME: Final = threading.Lock()
 _WRITABLE: Final = 0o222
 
@@ -38,40 +35,33 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RIGHTS: Final = (errno.EACCES, errno.EPERM)
 _SWAPPED: Final = (*SWAPPED, errno.EEXIST, errno.EISDIR)
 
-_KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")
-"""Beginnings of extended attributes that belong to the content's meaning."""
+_KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_access")  # prefixes of extended attributes that must be preserved
 _GROUP_BITS: Final = 0o070
-_NO_SET_ID: Final = ~0o6000
-"""A program that runs as its owner does not stay one when an agent rewrote it."""
+_NO_SET_ID: Final = ~0o6000  # mask that drops setuid and setgid: a file rewritten by an agent must not keep them
 
-HASHED: Final = 64_000_000
-"""Bytes up to which the content is compared; larger files are compared by size and time."""
+HASHED: Final = 64_000_000  # bytes up to which files are compared by content; larger ones by size and time
 _BY_STATUS: Final = "status:"
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
-LOCK_PATIENCE: Final = 5.0
-"""Seconds to wait for a lock: who holds it writes one small file."""
-_GAP: Final = 0.02
-"""Seconds between two tries to get the lock."""
+LOCK_PATIENCE: Final = 5.0  # seconds to wait for a lock; its holder only writes one small file
+_GAP: Final = 0.02  # seconds between attempts to acquire the lock
 
 
 class NewFile(NamedTuple):
-    """What to write."""
+    """Content and conditions of a write."""
 
     content: bytes
-    seen: str | None
-    """Fingerprint of the file that is replaced; None where there is to be none."""
+    seen: str | None  # fingerprint of the file to replace, or None if it must not exist
     makes_folders: bool = True
-    backup: str = ""
-    """Ending of the name under which the old file is kept; empty for none."""
+    backup: str = ""  # suffix under which the old file is kept, or ""
 
 
 def write_file(located: Located, new: NewFile) -> tuple[str, ...]:
-    """Write a file at the place that was judged; gives what a user should know besides, such as lost rights.
+    """Write a file at the location that was judged. Returns warnings, such as permissions that couldn't be kept.
 
     Raises:
-        NothingDone: it cannot be written, or is not as it was seen; nothing was written then.
+        NothingDone: It can't be written or has changed. Nothing was written then.
     """
     try:
         with _ONE_AT_A_TIME, _folder_of(located, new) as folder:
@@ -82,7 +72,7 @@ def write_file(located: Located, new: NewFile) -> tuple[str, ...]:
 
 @contextmanager
 def _folder_of(located: Located, new: NewFile) -> Generator[OpenFolder]:
-    """The folder of the file; missing ones are made, and taken away again when the writing fails."""
+    """Open the file's folder. Missing folders are created, and removed again if the write fails."""
     missing = located.path.parent.relative_to(located.real.folder).parts
     if missing and not new.makes_folders:
         raise NothingDone(f"The folder of {located.given!r} does not exist, and the settings do not let it be made.")
@@ -96,7 +86,7 @@ def _folder_of(located: Located, new: NewFile) -> Generator[OpenFolder]:
 
 
 class _Unmaking(NamedTuple):
-    """Takes a folder that was made away again, if what it was made for failed."""
+    """Exit callback that removes a created folder if the write failed."""
 
     outer: OpenFolder
     name: str
@@ -152,14 +142,14 @@ def _replace_file(folder: OpenFolder, located: Located, new: NewFile, seen: str)
 
 @contextmanager
 def _opened_old_file(folder: OpenFolder, located: Located) -> Generator[BinaryIO]:
-    """The file that is replaced, opened for writing, so that the system judges the rights."""
+    """Open the file to be replaced for writing, so that the system checks its permissions."""
     entry = folder.look(located.path.name)
     if entry is None:
         raise NothingDone(f"{located.given!r} is gone. {UNCHANGED}")
     if not stat.S_ISREG(entry.st_mode):
         raise NothingDone(f"{located.given!r} is no longer a regular file. {UNCHANGED} Try again.")
     if not entry.st_mode & _WRITABLE:
-        # The superuser could, but it was meant so.
+        # Root could write it anyway, but the user made it read-only.
         raise NothingDone(f"{located.given!r} is read-only. {UNCHANGED} Ask the user to allow writing to it.")
     with os.fdopen(folder.open(located.path.name, os.O_RDWR), "rb") as file:
         status = os.fstat(file.fileno())
@@ -172,7 +162,7 @@ def _opened_old_file(folder: OpenFolder, located: Located) -> Generator[BinaryIO
 
 @contextmanager
 def _temporary_file(folder: OpenFolder, content: BinaryIO, like: BinaryIO | None) -> Generator[tuple[str, list[str]]]:
-    """A file with this content and the rights of another, synced; gone at the end if it still has its name."""
+    """Create a synced file with this content and another file's permissions. Deleted on exit unless renamed."""
     name = f".vibe-{secrets.token_hex(8)}.tmp"
     try:
         yield name, _make_file(folder, name, content, like)
@@ -181,7 +171,7 @@ def _temporary_file(folder: OpenFolder, content: BinaryIO, like: BinaryIO | None
 
 
 def _make_file(folder: OpenFolder, name: str, content: BinaryIO, like: BinaryIO | None) -> list[str]:
-    # Until it has all its rights only its owner may look; a new one gets what the user's umask leaves.
+    # Private until all permissions are set; a new file gets the user's umask.
     mode = 0o666 if like is None else 0o600
     unnamed = folder.open_unnamed(mode)
     if unnamed is not None:
@@ -226,7 +216,7 @@ def _sync_folder(folder: OpenFolder) -> None:
 
 
 def _sweep_stale_files(folder: OpenFolder) -> None:
-    """Take away what killed processes left."""
+    """Delete temporary files left behind by killed processes."""
     descriptor = folder.open(".", os.O_RDONLY)
     try:
         names = [name for name in os.listdir(descriptor) if _TEMPORARY.fullmatch(name)]
@@ -239,7 +229,7 @@ def _sweep_stale_files(folder: OpenFolder) -> None:
 
 
 def _not_written(located: Located, error: OSError) -> NothingDone:
-    """The system's refusal in words."""
+    """Convert the system's error to a message."""
     if error.errno in _SWAPPED:
         what = f"{located.given!r} was changed while it was being written"
         return NothingDone(
@@ -257,8 +247,8 @@ def _not_written(located: Located, error: OSError) -> NothingDone:
 
 
 def keep_rights(old: int, new: int) -> list[str]:
-    """Give owner, group, mode and attributes of one open file to another; tell what could not be kept."""
-    if not hasattr(os, "fchown"):  # Windows: a new file has the rights of its folder
+    """Copy owner, group, mode and attributes between open files. Returns notes on what couldn't be copied."""
+    if not hasattr(os, "fchown"):  # on Windows, a new file inherits its folder's permissions
         return []
     notes: list[str] = []
     was, now = os.fstat(old), os.fstat(new)
@@ -292,12 +282,12 @@ def _keep_attributes(old: int, new: int) -> None:
 
 
 def content_fingerprint(content: bytes) -> str:
-    """The fingerprint of a file that holds this."""
+    """Return the fingerprint of a file with this content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def file_fingerprint(file: BinaryIO) -> str:
-    """The fingerprint of an open file, which is then at its start."""
+    """Return the fingerprint of an open file, and rewind it."""
     status = os.fstat(file.fileno())
     if status.st_size > HASHED:
         return status_fingerprint(status)
@@ -310,12 +300,12 @@ def file_fingerprint(file: BinaryIO) -> str:
 
 
 def status_fingerprint(status: os.stat_result) -> str:
-    """A fingerprint that needs nothing opened."""
+    """Return a fingerprint that doesn't require opening the file."""
     return f"{_BY_STATUS}{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
 def fits_fingerprint(file: BinaryIO, fingerprint: str) -> bool:
-    """Whether the open file is in that state."""
+    """Return whether the open file still matches the fingerprint."""
     if fingerprint.startswith(_BY_STATUS):
         return status_fingerprint(os.fstat(file.fileno())) == fingerprint
     return file_fingerprint(file) == fingerprint
@@ -323,15 +313,15 @@ def fits_fingerprint(file: BinaryIO, fingerprint: str) -> bool:
 
 try:
     import fcntl
-except ImportError:  # Windows: two kernels that write at the same moment may lose what one of them wrote
+except ImportError:  # on Windows, without locks, one of two simultaneous writes by kernels may be lost
     fcntl = None
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write the file in one step, readable by its owner alone.
+    """Write a file atomically, readable only by its owner.
 
     Raises:
-        OSError: it could not be written; what was there before is untouched.
+        OSError: It couldn't be written. The old file is untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -350,10 +340,10 @@ def replace_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def locked_file(path: Path) -> Generator[None]:
-    """Read and write `path` while nobody else does who asks for the same. A process that dies lets go.
+    """Hold an advisory lock for `path`. The system releases it if the process dies.
 
     Raises:
-        OSError: the lock file cannot be made, or another process does not let go.
+        OSError: The lock file can't be created, or another process holds the lock too long.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
     descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_CREAT | os.O_RDWR, PRIVATE_FILE)
@@ -375,5 +365,5 @@ def _take_lock(descriptor: int) -> None:
             if time.monotonic() >= until:
                 raise
             time.sleep(_GAP)
-        except OSError:  # some file systems have no locks
+        except OSError:  # some file systems don't support locks
             return None

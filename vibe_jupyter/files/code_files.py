@@ -1,10 +1,9 @@
-"""Which files hold code and no data: what is read where no value of the user's data may be sent."""
+"""Files that contain code rather than data, and so may be read in the privacy mode that sends no values."""
 
 from pathlib import PurePath
 from typing import Final
 
-WITHHELD: Final = "withheld: no values are sent in this privacy mode"
-"""Stands where values would."""
+WITHHELD: Final = "withheld: no values are sent in this privacy mode"  # replaces withheld values
 _CODE: Final = frozenset(
     {".c", ".cpp", ".go", ".h", ".java", ".jl", ".js", ".py", ".pyi", ".pyx", ".r", ".rs", ".scala", ".sh", ".sql"}
     | {".ts"}
@@ -12,5 +11,5 @@ _CODE: Final = frozenset(
 
 
 def is_code_file(path: PurePath) -> bool:
-    """Whether it is one, by its name."""
+    """Return whether this is a code file, judging by its suffix."""
     return path.suffix.lower() in _CODE

@@ -1,7 +1,7 @@
-"""Data files in a few lines: the columns of a CSV or Parquet file with types and first values, without loading it.
+"""Short descriptions of CSV and Parquet files: columns, types and first values, without loading the file.
 
-CSV is read by the standard library. A Parquet file is described by pyarrow or polars where the kernel has imported one
-of them; nothing is imported for it that takes time.
+CSV is read with the standard library. Parquet is read with pyarrow or polars if the kernel has imported one of them;
+neither is imported for this, since that takes time.
 """
 
 import csv
@@ -16,24 +16,18 @@ from typing import Any, BinaryIO, Final
 
 from vibe_jupyter.files.text_file import TextLines, text_encoding
 
-LOOKED_AT: Final = 1_000
-"""Rows that types are taken from."""
-LONGEST: Final = 100_000
-"""Characters of one line."""
-COLUMNS: Final = 60
-"""Columns named; the others are counted."""
-VALUES: Final = 3
-"""Distinct values shown of a column."""
-WIDTH: Final = 24
-"""Characters of one value."""
-HEAD_BYTES: Final = 64_000_000
-"""Bytes of a row group of a Parquet file from which its first rows are not read."""
+LOOKED_AT: Final = 1_000  # rows used to infer types
+LONGEST: Final = 100_000  # characters per line
+COLUMNS: Final = 60  # columns listed; the rest is only counted
+VALUES: Final = 3  # distinct values shown per column
+WIDTH: Final = 24  # characters per value
+HEAD_BYTES: Final = 64_000_000  # bytes; the first rows of a Parquet file aren't read from larger row groups
 _TEXTS: Final = {".csv": ",;|\t", ".tsv": "\t"}
+# The defaults of pandas, some of which spreadsheets write.
 _MISSING: Final = frozenset(
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
     | {"NULL", "NaN", "None", "n/a", "nan", "null"}
 )
-"""As pandas has them; spreadsheets write some."""
 _KINDS: Final = (
     ("int", re.compile(r"[+-]?\d{1,18}")),
     ("float", re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")),
@@ -44,12 +38,12 @@ _KINDS: Final = (
 
 
 def is_text_table(path: Path) -> bool:
-    """Whether the name is one of a file of separated values."""
+    """Return whether the suffix is that of a file with separated values."""
     return path.suffix.lower() in _TEXTS
 
 
 def text_table_lines(file: BinaryIO, path: Path, cancelled: Callable[[], bool]) -> list[str]:
-    """What is known of a CSV file by its first rows; empty where it is no table. The file is then at its start."""
+    """Describe a CSV file by its first rows, or return [] if it isn't tabular. Rewinds the file."""
     encoding = text_encoding(file)
     if encoding is None:
         return []
@@ -63,7 +57,7 @@ def text_table_lines(file: BinaryIO, path: Path, cancelled: Callable[[], bool]) 
         return []
     names, *values = rows
     goes_on = len(values) == LOOKED_AT
-    values = [row for row in values if row not in ([], [""])]  # a blank line is no row
+    values = [row for row in values if row not in ([], [""])]  # skip blank lines
     columns = [
         _column_line(name, [row[at] if at < len(row) else "" for row in values]) for at, name in enumerate(names)
     ]
@@ -76,10 +70,10 @@ def text_table_lines(file: BinaryIO, path: Path, cancelled: Callable[[], bool]) 
 def _separated_rows(lines: Iterator[str], separators: str) -> list[list[str]]:
     first = next(lines, "")
     separator = max(separators, key=first.count)
-    ended = (f"{line}\n" for line in itertools.chain([first], lines))  # a value in quotes may go on in the next
+    ended = (f"{line}\n" for line in itertools.chain([first], lines))  # a quoted value may continue on the next line
     reader = csv.reader(ended, delimiter=separator, skipinitialspace=True)
     rows = list(itertools.islice(reader, LOOKED_AT + 1))
-    names = next(csv.reader([first], delimiter=separator))  # pandas keeps the blanks before a name
+    names = next(csv.reader([first], delimiter=separator))  # like pandas, keep spaces before a name
     return [names, *rows[1:]] if rows and len(names) == len(rows[0]) else rows
 
 
@@ -92,7 +86,7 @@ def _column_line(name: str, values: Sequence[str]) -> str:
 
 
 def _name_text(name: str) -> str:
-    """In quotes where blanks around it would be overlooked, or its line would end."""
+    """Return the name, quoted if surrounding spaces would be overlooked or it contains a newline."""
     return name if name and name == name.strip() and "\n" not in name else repr(name)
 
 
@@ -107,17 +101,17 @@ def _table_lines(title: str, columns: Sequence[str]) -> list[str]:
 
 
 def parquet_lines(file: BinaryIO, rows: int) -> list[str]:
-    """Columns and first rows of a Parquet file; empty where no library is loaded that can tell, or the file is broken.
+    """Describe a Parquet file by its columns and first rows. Returns [] if it is broken or no library is loaded.
 
     Args:
-        file: open at its start.
-        rows: first rows to show.
+        file: The file, open at its start.
+        rows: Number of rows to show.
     """
     for library, read in (("pyarrow", _by_pyarrow), ("polars", _by_polars)):
         if library in sys.modules:
             try:
                 return read(file, rows)
-            except Exception:  # noqa: BLE001 - a broken file fails in a class of the library's own
+            except Exception:  # noqa: BLE001 - each library has its own exceptions for broken files
                 return []
     return []
 

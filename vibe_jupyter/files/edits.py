@@ -1,13 +1,13 @@
-"""Changes of a text file: SEARCH/REPLACE blocks, applied exactly, exactly once, all or nothing.
+"""SEARCH/REPLACE edits of text files. Each block must match exactly once, and either all apply or none.
 
-<<<<<<< SEARCH
+    <<<<<<< SEARCH
     text to find
     =======
     text to put there
     >>>>>>> REPLACE
 
-Markers have five signs or more. A block that is cut or could be read in several ways is an error, never a guess: a
-regular expression that looks for whole blocks would drop it in silence, or write marker lines into the file.
+Markers have five or more signs. A truncated or ambiguous block is an error and never guessed: a regular expression
+that matches complete blocks would silently drop it, or write marker lines into the file.
 """
 
 import difflib
@@ -19,35 +19,26 @@ from typing import Final, Literal
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.access import unified_diff
 
-_PLACES: Final = 5
-"""Line numbers named where a text occurs more than once."""
+_PLACES: Final = 5  # line numbers listed if a text occurs more than once
 _ANY_LINE_END: Final = re.compile(r"\r?\n")
 
+# One block, for error messages.
 FORM: Final = "<<<<<<< SEARCH\n(text to find)\n=======\n(text to put there)\n>>>>>>> REPLACE"
-"""One block, for error texts."""
 _BEGIN: Final = re.compile(r"(<{5,}) SEARCH[ \t]*\r?")
 _DIVIDER: Final = re.compile(r"(={5,})[ \t]*\r?")
 _END: Final = re.compile(r"(>{5,}) REPLACE[ \t]*\r?")
 
-_LINES: Final = 20_000
-"""Lines of a file that are looked at."""
-_WANTED: Final = 200
-"""Lines of the text that are looked for."""
-_LONG: Final = 400
-"""Characters of a line that are compared."""
-_CANDIDATES: Final = 10
-"""Passages that are compared."""
-_LETTERS: Final = 1_500
-"""Characters up to which a passage is compared letter by letter, a longer one line by line."""
-_ALIKE: Final = 0.6
-"""How alike a line must be, from 0 to 1, for its passage to be compared."""
-_LEAST_LIKENESS: Final = 0.4  # of a passage that is shown at all
-_NEARBY: Final = 3
-"""Lines shown above and below."""
-_SHOWN: Final = 3_000
-"""Characters of a passage shown, and of its difference."""
+_LINES: Final = 20_000  # lines of a file that are searched
+_WANTED: Final = 200  # lines of the SEARCH text that are compared
+_LONG: Final = 400  # characters of a line that are compared
+_CANDIDATES: Final = 10  # passages that are compared
+_LETTERS: Final = 1_500  # characters; longer passages are compared by line instead of by character
+_ALIKE: Final = 0.6  # minimum similarity of a line, from 0 to 1, for its passage to be compared
+_LEAST_LIKENESS: Final = 0.4  # minimum similarity of a passage that is shown
+_NEARBY: Final = 3  # lines of context shown above and below
+_SHOWN: Final = 3_000  # characters shown of a passage and of its diff
 
-# Longest marks first: the one of UTF-32 begins with the one of UTF-16.
+# Longest byte order marks first: UTF-32's begins with UTF-16's.
 _MARKS: Final = (
     (b"\xff\xfe\x00\x00", "utf-32-le"),
     (b"\x00\x00\xfe\xff", "utf-32-be"),
@@ -58,30 +49,29 @@ _MARKS: Final = (
 
 EditErrorKind = Literal[
     "empty_content",  # nothing was sent
-    "no_blocks",  # no whole block in it
-    "malformed",  # a block is cut, or can be read in two ways
-    "too_large",  # over a limit
-    "empty_search",  # nothing to look for
-    "not_found",  # it is not in the file
-    "ambiguous",  # it is in the file more than once
-    "no_change",  # the file reads so already
-    "undecodable",  # the file is no text in an encoding that can be told
+    "no_blocks",  # contains no complete block
+    "malformed",  # a block is truncated or ambiguous
+    "too_large",  # exceeds a limit
+    "empty_search",  # empty SEARCH text
+    "not_found",  # not in the file
+    "ambiguous",  # more than once in the file
+    "no_change",  # the file already has this text
+    "undecodable",  # not text in a recognizable encoding
 ]
 
 
 @dataclass(frozen=True)
 class EditedText:
-    """A text after all changes."""
+    """Result of applying all blocks."""
 
     text: str
-    lines: tuple[int, ...]
-    """Where each change begins, from 1, in the text as it was then."""
+    lines: tuple[int, ...]  # line number where each change begins, from 1, in the text at that point
     lines_changed: int
 
 
 @dataclass(frozen=True)
 class BlockReading:
-    """One way to read a block."""
+    """A possible interpretation of a block."""
 
     search: str
     replace: str
@@ -89,19 +79,19 @@ class BlockReading:
 
 @dataclass(frozen=True)
 class EditBlock:
-    """One change; it has several readings where its texts hold lines that look like its divider."""
+    """An edit. It has several readings if its text contains lines that look like the divider."""
 
-    name: str
-    """As errors call it."""
+    name: str  # name used in error messages
     readings: tuple[BlockReading, ...]
 
 
 def apply_blocks(
     text: str, blocks: Sequence[EditBlock], *, threshold: float | None, replace_all: bool = False
 ) -> EditedText:
-    """Every block in order, each on what those before it left; or none.
+    """Apply all blocks in order, each to the result of the previous ones, or none.
 
-    What nearly fits is shown where it is as alike as `threshold`; None shows nothing of the text.
+    If a text isn't found, the error shows the closest passage if its similarity is at least `threshold`. None reveals
+    nothing of the file.
 
     Raises:
         EditError: empty_search, not_found, ambiguous, malformed or no_change.
@@ -120,7 +110,7 @@ def apply_blocks(
 
 
 def _find_block(text: str, block: EditBlock, threshold: float | None) -> tuple[str, str, int]:
-    """What to look for and to put there, and how often it occurs."""
+    """Return the text to find, its replacement, and the number of occurrences."""
     if any(not reading.search for reading in block.readings):
         raise EditError(
             "empty_search", f"{_block_start(block)} is empty. Give the lines to replace, or use write_file."
@@ -142,9 +132,9 @@ def _find_block(text: str, block: EditBlock, threshold: float | None) -> tuple[s
 
 
 def _fit_reading(text: str, reading: BlockReading) -> tuple[str, str, int] | None:
-    """The reading as it fits the text's line ends; None where it is not found.
+    """Return the reading adapted to the text's line endings, or None if it isn't found.
 
-    Models write line feeds whatever a file has, and some write CR LF throughout.
+    Models usually send LF whatever the file uses, but some send CRLF throughout.
     """
     for search, replace in _with_line_ends(text, reading):
         if count := text.count(search):
@@ -158,7 +148,7 @@ def _with_line_ends(text: str, reading: BlockReading) -> Iterator[tuple[str, str
         end = "\r\n" if crlf else "\n"
         yield _with_end(reading.search, end), _with_end(reading.replace, end)
         return
-    # Line ends are mixed: as they were sent, else as one of both.
+    # Mixed line endings: try them as sent, then all CRLF and all LF.
     if "\n" in reading.search or reading.search not in text:
         yield reading.search, reading.replace
     else:
@@ -168,7 +158,7 @@ def _with_line_ends(text: str, reading: BlockReading) -> Iterator[tuple[str, str
 
 
 def _end_after(text: str, found: str) -> str:
-    """The line end behind the found text, or before it where it stands in the last line."""
+    """Return the line ending after the found text, or before it if it is in the last line."""
     at = text.index(found)
     end = text.find("\n", at + len(found))
     end = text.rfind("\n", 0, at) if end < 0 else end
@@ -180,7 +170,7 @@ def _with_end(text: str, end: str) -> str:
 
 
 class EditError(ToolError):
-    """An edit that was not done; the file is as it was."""
+    """An edit that wasn't applied. The file is unchanged."""
 
     def __init__(self, kind: EditErrorKind, message: str) -> None:
         super().__init__(message)
@@ -203,7 +193,7 @@ def _ambiguous_error(text: str, block: EditBlock, search: str, count: int, *, sh
 
 
 def _around(text: str, search: str, line: int) -> str:
-    """The first place, with the lines around it."""
+    """Show the first occurrence with surrounding lines."""
     until = line + search.rstrip("\n").count("\n")
     lines = text.split("\n")
     return f" Around the first:\n{_numbered_lines(lines, line - 1 - _NEARBY, until + _NEARBY)}"
@@ -232,7 +222,7 @@ class _Extent:
 
 
 def parse_blocks(content: str) -> tuple[EditBlock, ...]:
-    """All blocks, in order.
+    """Parse all blocks in order.
 
     Raises:
         EditError: empty_content, no_blocks or malformed.
@@ -255,7 +245,7 @@ def parse_blocks(content: str) -> tuple[EditBlock, ...]:
 
 
 def _block_extents(lines: Sequence[str], problems: list[str]) -> Iterator[_Extent]:
-    """From each first marker to its last; what stands outside of blocks must be no marker."""
+    """Yield the extent of each block. A marker outside of blocks is a problem."""
     at = 0
     while at < len(lines):
         begin = _BEGIN.fullmatch(lines[at])
@@ -272,7 +262,7 @@ def _block_extents(lines: Sequence[str], problems: list[str]) -> Iterator[_Exten
 
 
 def _end_of(lines: Sequence[str], begin: int, signs: int) -> int | None:
-    """The line that ends a block: one with as many signs, else any; None when the next block begins before it."""
+    """Find a block's last line: a marker with equally many signs, else any. None if another block begins first."""
     after = range(begin + 1, len(lines))
     for exact in (True, False):
         for at in after:
@@ -304,22 +294,21 @@ def _read_block(lines: Sequence[str], extent: _Extent, problems: list[str]) -> E
 
 
 def _joined_lines(lines: Sequence[str]) -> str:
-    """The lines as one text; the line end before a marker belongs to the marker."""
+    """Join lines. A CR before a marker line belongs to the marker."""
     return "\n".join(lines).removesuffix("\r")
 
 
 @dataclass(frozen=True)
 class _Passage:
-    first: int
-    """Line number, from 0."""
-    likeness: float
-    """From 0 to 1."""
+    first: int  # line number from 0
+    likeness: float  # from 0 to 1
 
 
 def find_near_miss(text: str, search: str, threshold: float) -> str:
-    """The closest passage with its line numbers, and how it differs, where it is as alike as `threshold`.
+    """Show the closest passage, with line numbers and a diff if its similarity is at least `threshold`.
 
-    Else where one of the lines stands, or the closest passage as it is; empty when nothing is near.
+    Otherwise show a single matching line in context, or the closest passage without a diff. Returns "" if nothing is
+    similar.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")[:_LINES]
     wanted = search.replace("\r\n", "\n").split("\n")[:_WANTED]
@@ -344,7 +333,7 @@ def find_near_miss(text: str, search: str, threshold: float) -> str:
 
 
 def _nearest(lines: Sequence[str], passage: _Passage, until: int) -> str:
-    """The closest passage without a comparison: too much of it differs; "" if hardly anything is alike."""
+    """Show the closest passage without a diff, which would be mostly noise; "" if hardly anything is similar."""
     if passage.likeness < _LEAST_LIKENESS:
         return ""
     return (
@@ -354,7 +343,7 @@ def _nearest(lines: Sequence[str], passage: _Passage, until: int) -> str:
 
 
 def _one_line(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """Where the longest line that is there stands."""
+    """Show the longest SEARCH line that occurs in the file, in context."""
     there = {line.strip(): number for number, line in reversed(list(enumerate(lines)))}
     known = max((line.strip() for line in wanted if line.strip() in there), key=len, default="")
     if not known:
@@ -369,7 +358,7 @@ def _line_range(first: int, until: int) -> str:
 
 
 def _passage_starts(lines: Sequence[str], wanted: Sequence[str]) -> Iterable[int]:
-    """First lines of the passages worth comparing: those that share most lines, blanks aside, with what is wanted."""
+    """Return the first lines of passages worth comparing: those that share most lines, ignoring indentation."""
     last = max(0, len(lines) - len(wanted))
     keys = [line.strip()[:_LONG] for line in lines]
     asked = {line.strip()[:_LONG] for line in wanted} - {""}
@@ -385,7 +374,7 @@ def _passage_starts(lines: Sequence[str], wanted: Sequence[str]) -> Iterable[int
 
 
 def _alike_starts(keys: Sequence[str], wanted: Sequence[str], last: int) -> Iterable[int]:
-    """Where the longest wanted line nearly stands."""
+    """Return the starts of passages with a line similar to the longest SEARCH line."""
     at, longest = max(enumerate(line.strip()[:_LONG] for line in wanted), key=lambda line: len(line[1]))
     if not longest:
         return []
@@ -395,7 +384,7 @@ def _alike_starts(keys: Sequence[str], wanted: Sequence[str], last: int) -> Iter
 
 
 def _passage_likeness(found: Sequence[str], wanted: Sequence[str], enough: float) -> float:
-    """Alike as written, or but for blanks and capitals; from `enough` downwards it need not be exact."""
+    """Return the similarity, ignoring whitespace and case. Values up to `enough` may be returned as 0."""
     one, other = [[" ".join(line[:_LONG].split()).casefold() for line in lines] for lines in (found, wanted)]
     if one == other:
         return 1.0
@@ -416,18 +405,17 @@ def _short_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class TextContent:
-    """A whole text file."""
+    """A decoded text file."""
 
-    mark: bytes
-    """Its byte order mark; empty for none."""
+    mark: bytes  # byte order mark, or b""
     encoding: str
     text: str
 
     def encoded(self, text: str) -> bytes:
-        """Another text as bytes of the same kind.
+        """Encode another text in the same way.
 
         Raises:
-            EditError: it holds characters that cannot be written.
+            EditError: It contains characters that the encoding can't represent.
         """
         try:
             return self.mark + text.encode(self.encoding)
@@ -437,10 +425,10 @@ class TextContent:
 
 
 def decode_text(raw: bytes, shown: str) -> TextContent:
-    """The file's text.
+    """Decode the file.
 
     Raises:
-        EditError: no encoding gives back the same bytes; `shown` names the file.
+        EditError: No encoding reproduces the same bytes. `shown` names the file in the message.
     """
     mark, encoding = next(((mark, name) for mark, name in _MARKS if raw.startswith(mark)), (b"", "utf-8"))
     try:

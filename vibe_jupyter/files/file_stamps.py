@@ -1,8 +1,8 @@
-"""Whether files are as they were when something was read of them.
+"""Detect whether files have changed since something was read from them.
 
-A stamp is what the system says of a file without opening it. Who replaces a file changes its inode, and who writes into
-it changes its times; but two writes within one tick of the file system's clock look like one. So a stamp proves nothing
-until it is older than such a tick (git's index does the same), and what was read of a younger file is read again.
+A stamp is a file's status, read without opening it. Replacing a file changes its inode, and writing to it changes its
+times; but two writes within one tick of the file system's clock are indistinguishable. So a stamp is trusted only once
+it is older than such a tick (git's index does the same), and what was read from a younger file is read again.
 """
 
 import operator
@@ -14,28 +14,26 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
+# Nanoseconds since the last change after which a stamp is trusted: FAT has a resolution of two seconds, others less.
 SETTLED: Final = 2_000_000_000
-"""Nanoseconds since its last change from which a stamp is proof: FAT counts whole pairs of seconds, others less."""
 
 
 class FileStamp(NamedTuple):
-    """One file, or that there is none."""
+    """Status of a file, or of its absence."""
 
     path: Path
-    said: tuple[int, ...]
-    """Mode, device, inode, size and both times; or the number of the error."""
-    changed: int = 0
-    """Nanoseconds since the epoch."""
+    said: tuple[int, ...]  # mode, device, inode, size and both times, or the error number
+    changed: int = 0  # nanoseconds since the epoch
     follow_links: bool = True
 
 
 def stamp_file(path: Path, *, follow_links: bool = True) -> FileStamp:
-    """How a file stands now; one that is not there has a stamp too."""
+    """Return a file's stamp. Missing files have one too."""
     return stamp_files([path], follow_links=follow_links)[0]
 
 
 def stamp_files(paths: Iterable[Path], *, follow_links: bool = True) -> list[FileStamp]:
-    """How each of these files and folders stands now."""
+    """Return the current stamp of each of these files and folders."""
     stamps: list[FileStamp] = []
     for path in paths:
         try:
@@ -50,17 +48,17 @@ def stamp_files(paths: Iterable[Path], *, follow_links: bool = True) -> list[Fil
 
 
 class LatestMade(Generic[T]):
-    """Keeps what was made last for as long as it would be made of the very same objects."""
+    """Cache of the last value, valid as long as it would be made from the very same objects."""
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[object, ...], T] | None = None
 
     def get(self, made_of: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What was made, now or before.
+        """Return the cached value or make a new one.
 
         Args:
-            made_of: all that takes part; compared by identity.
-            make: makes it; what it raises is raised, and what there was is kept.
+            made_of: All inputs, compared by identity.
+            make: Makes the value. If it raises, the cached value is kept.
         """
         if self._kept is None or not all(map(operator.is_, self._kept[0], made_of)):
             self._kept = (made_of, make())
@@ -68,20 +66,18 @@ class LatestMade(Generic[T]):
 
 
 class ReadCache(Generic[T]):
-    """Keeps what was read last for as long as nothing of what it was made of has changed. Not for several threads."""
+    """Cache of the last value, valid as long as the files it was read from are unchanged. Not thread-safe."""
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[list[FileStamp], object], T] | None = None
-        self._followed: list[Path] = []
-        """Files that what is kept was made of."""
-        self._links: list[Path] = []
-        """Those of which links are not followed."""
+        self._followed: list[Path] = []  # files that the cached value was read from
+        self._links: list[Path] = []  # those whose symbolic links aren't followed
 
     def standing(self, beside: object) -> T | None:
-        """What was read last, if everything it was made of is as it was; looks at each file once and lists no folder.
+        """Return the cached value if all its files are unchanged. Checks each file once and lists no folder.
 
         Args:
-            beside: as in `get`, whose stamps must then include each folder in which files were looked for.
+            beside: See `get`, whose stamps must then include every folder that was searched for files.
         """
         if self._kept is None:
             return None
@@ -93,19 +89,19 @@ class ReadCache(Generic[T]):
         return value
 
     def get(self, stamps: Iterable[FileStamp], beside: object, read: Callable[[], T], began: int | None = None) -> T:
-        """What was read, now or before.
+        """Return the cached value or read a new one.
 
         Args:
-            stamps: of every file that takes part, taken before this call.
-            beside: everything else that takes part; compared by equality.
-            read: reads again; what it raises is raised, and nothing is kept.
-            began: when the first of it was read, in nanoseconds since the epoch; None where `read` reads all of it.
+            stamps: Stamps of all files involved, taken before this call.
+            beside: All other inputs, compared by equality.
+            read: Reads the value. If it raises, nothing is cached.
+            began: When reading began, in nanoseconds since the epoch, or None if `read` reads everything.
         """
         made_of = (sorted(stamps, key=_is_link), beside)
         if self._kept is not None and self._kept[0] == made_of:
             return self._kept[1]
         self._kept = None
-        settled = (time.time_ns() if began is None else began) - SETTLED  # before anything is read
+        settled = (time.time_ns() if began is None else began) - SETTLED  # taken before anything is read
         value = read()
         if all(stamp.changed <= settled for stamp in made_of[0]):
             self._kept = (made_of, value)

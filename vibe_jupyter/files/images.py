@@ -1,4 +1,4 @@
-"""Images for a model that sees them: recognised, and made small enough."""
+"""Images for multimodal models: detection and downscaling."""
 
 import base64
 import binascii
@@ -10,35 +10,29 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import ImagePart
 
-READ_LIMIT: Final = 32 * 1024 * 1024
-"""Bytes of an image file that is read to be made smaller."""
-_HEAD: Final = 12
-"""Bytes that tell the kind."""
+READ_LIMIT: Final = 32 * 1024 * 1024  # bytes of an image file that are read
+_HEAD: Final = 12  # bytes needed to detect the type
 
-MAX_SIDE: Final = 1024
-"""Pixels of the longer side of an image sent."""
-MAX_BYTES: Final = 1024 * 1024
-"""Bytes of an image sent."""
-_MAX_READ: Final = 32 * 1024 * 1024
-"""Bytes of an image that is made smaller; a larger one is not opened."""
-_MAX_PIXELS: Final = 50_000_000
-"""Pixels of an image that is made smaller; more of them would fill the memory."""
+MAX_SIDE: Final = 1024  # pixels of the longer side of an image that is sent
+MAX_BYTES: Final = 1024 * 1024  # bytes of an image that is sent
+_MAX_READ: Final = 32 * 1024 * 1024  # bytes; larger images aren't opened
+_MAX_PIXELS: Final = 50_000_000  # pixels; larger images would exhaust memory when decoded
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _GIF: Final = (b"GIF87a", b"GIF89a")
 
 
 class SeenImage(NamedTuple):
-    """An image, and what is said of it."""
+    """An image and its caption for the model."""
 
     part: ImagePart
     said: str
 
 
 def read_image(file: BinaryIO, name: str) -> SeenImage | None:
-    """The image, made smaller where it must be; None for another kind of file, which is then at its start again.
+    """Read an image, downscaled if necessary. Returns None for other files, and rewinds them.
 
     Raises:
-        ToolError: it cannot be made small enough.
+        ToolError: It can't be made small enough.
     """
     media_type = raster_type(file.read(_HEAD))
     file.seek(0)
@@ -57,7 +51,7 @@ def read_image(file: BinaryIO, name: str) -> SeenImage | None:
 
 
 def raster_type(head: bytes) -> str | None:
-    """The kind of image that begins with these bytes; None for anything else."""
+    """Return the MIME type of an image by its first bytes, or None."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -68,7 +62,7 @@ def raster_type(head: bytes) -> str | None:
 
 
 def fit_image(image: ImagePart) -> ImagePart | None:
-    """The image, made smaller if it must be; None if that cannot be done here."""
+    """Downscale the image if necessary. Returns None if that isn't possible here."""
     try:
         raw = base64.b64decode(image.data, validate=True)
     except (binascii.Error, ValueError):
@@ -80,7 +74,7 @@ def fit_image(image: ImagePart) -> ImagePart | None:
 
 
 def _longer_side(raw: bytes) -> int | None:
-    """None for a kind whose size is not in its first bytes."""
+    """Return the longer side in pixels, or None for formats without a size in the header."""
     if raw.startswith(_PNG) and len(raw) >= 24:
         return max(struct.unpack(">II", raw[16:24]))
     if raw.startswith(_GIF) and len(raw) >= 10:
@@ -91,7 +85,7 @@ def _longer_side(raw: bytes) -> int | None:
 def _smaller_image(raw: bytes) -> ImagePart | None:
     try:
         pillow: Any = importlib.import_module("PIL.Image")
-    except ImportError:  # it comes with matplotlib, and need not be there
+    except ImportError:  # Pillow is optional; it comes with matplotlib
         return None
     try:
         with pillow.open(io.BytesIO(raw)) as opened:

@@ -1,7 +1,7 @@
-"""Arguments that name files, and the places they were found to lead to.
+"""Tool arguments with paths, and the locations these were resolved to.
 
-Each path of a call is resolved once, by whoever comes first: in a run that is `vibe_jupyter.agent.call_context`. From
-there the place goes with the arguments, so that the policy judges, the card shows and the tool opens one and the same.
+Each path of a call is resolved once, at first use, which during a run is `vibe_jupyter.agent.call_context`. The
+location then travels with the arguments, so that the policy, the card and the tool all refer to the same file.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,15 +24,15 @@ class PathArguments(LazyModel):
     def settle(
         self, workspace: Workspace, paths: Iterable[str], judged: Mapping[str, Located] = NONE_JUDGED
     ) -> Mapping[str, Located]:
-        """The places of all paths that the call names, the same at each call of this.
+        """Resolve all paths of the call. Further calls return the same locations.
 
         Args:
-            workspace: resolves them, at the first call.
-            paths: all of the call's; they count at the first call alone.
-            judged: places that are taken over instead of being resolved again.
+            workspace: Resolves the paths on the first call.
+            paths: All paths of the call. Ignored after the first call.
+            judged: Locations to reuse instead of resolving their paths again.
 
         Raises:
-            ToolError: one cannot lead anywhere.
+            ToolError: A path can't lead anywhere.
         """
         if self._places is None:
             self._places = _resolved(workspace, paths, judged)
@@ -42,10 +42,10 @@ class PathArguments(LazyModel):
 def places_of(
     args: BaseModel, workspace: Workspace, paths: Iterable[str], judged: Mapping[str, Located] = NONE_JUDGED
 ) -> Mapping[str, Located]:
-    """The same for arguments of any kind; those that cannot carry places along are resolved at each call of this.
+    """Resolve paths like `PathArguments.settle`, for arguments of any kind. Others are resolved on each call.
 
     Raises:
-        ToolError: a path cannot lead anywhere.
+        ToolError: A path can't lead anywhere.
     """
     if isinstance(args, PathArguments):
         return args.settle(workspace, paths, judged)

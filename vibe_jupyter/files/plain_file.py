@@ -1,4 +1,4 @@
-"""Read a file that has an end: no pipe that nobody writes to, no device, and not more than there is room for."""
+"""Read regular files up to a size limit, never blocking on pipes or reading devices."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-MOST_BYTES: Final = 8 * 1024 * 1024  # of one file of settings, keys or instructions
+MOST_BYTES: Final = 8 * 1024 * 1024  # limit for one file of settings, keys or instructions
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -17,13 +17,13 @@ _KINDS: Final = (
 
 
 def read_plain_file(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Return what a regular file holds; links are followed, and the null device is an empty file.
+    """Return the content of a regular file. Symbolic links are followed, and the null device counts as empty.
 
     Raises:
-        FileNotFoundError: there is none.
-        OSError: it cannot be read, is another kind of thing, or is too large; says which.
+        FileNotFoundError: It doesn't exist.
+        OSError: It can't be read, isn't a regular file, or is too large. The message says which.
     """
-    # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+    # Without O_NONBLOCK, opening a pipe blocks until another process writes to it.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb", buffering=0, closefd=True) as file:
         mode = os.fstat(descriptor).st_mode

@@ -1,11 +1,11 @@
-"""Files that ask even inside the project: secrets (`secret_files.txt`), and what decides what runs here when written.
+"""Files that require approval even inside the project: secrets (`secret_files.txt`), and writes to files that run code.
 
-Who lets the agent write files has not yet let it run code. So a file asks each time that something else runs without
-being told to, or that runs in place of what was meant: at the start of Python, a shell or a tool, with the tests, on a
-server that gets the repository, or by the name of a module that others import (`shadowed_module`).
+Permission to write files isn't permission to run code. So approval is required for files that another program runs by
+itself, or runs instead of the intended one: when Python, a shell or a tool starts, with the tests, on a server that
+receives the repository, or by shadowing an imported module (`shadowed_module`).
 
-Names are judged on the resolved path and folded: on many file systems ``.GIT`` and ``.git`` are one folder, and
-where they are not, one question too many does no harm.
+Names are compared on the resolved path after case folding: on many file systems ``.GIT`` and ``.git`` are the same
+folder, and where they aren't, an extra question does no harm.
 """
 
 import fnmatch
@@ -88,44 +88,44 @@ _GUARDED_FILES: Final[dict[str, str]] = {
 }
 _SECRET_REASON: Final = "usually holds passwords or keys"
 
-# Code points some file systems drop when they compare names.
+# Code points that some file systems ignore when comparing names.
 _IGNORED: Final = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
 
 
 class _Protection:
-    """The names that are protected in this process."""
+    """Names that are protected in this process."""
 
     own: tuple[str, ...] = ()
     names = secret_names()
 
 
 def protect_also(patterns: tuple[str, ...]) -> None:
-    """Protect files with these names too, from now on: those of the user's settings."""
+    """Also protect files with these names, from the user's settings."""
     _Protection.own, _Protection.names = patterns, secret_names(patterns)
 
 
 def own_patterns() -> tuple[str, ...]:
-    """Return what the user's settings add, for processes that search for this one."""
+    """Return the patterns from the user's settings, for subprocesses that search."""
     return _Protection.own
 
 
 def protected_names() -> CredentialNames:
-    """Return the names that are protected now, for programs that search by themselves."""
+    """Return the currently protected names, for subprocesses that search."""
     return _Protection.names
 
 
 def protection_reason(names: Sequence[str], access: Access) -> str | None:
-    """Why reading or writing the path made of `names` asks, in words after its name; None when it need not."""
+    """Return why reading or writing this path requires approval, worded to follow its name, or None."""
     folded = [_fold_name(name) for name in names]
     secret = _secret_reason(folded)
     return secret if access == "read" or secret else _guard_reason(folded)
 
 
 def shadowed_module(path: Path, root: Path) -> str | None:
-    """The module in whose place Python would import the file at a path without links; None where it would not.
+    """Return the module that the file at `path` (without symbolic links) would shadow in Python's imports, or None.
 
-    That is so in the project folder, in what Python searches, and in a folder of scripts, which Python searches for
-    them; inside a package the full name of a module tells it from others.
+    Files can shadow modules in the project folder, on `sys.path`, and in a script's own folder, which Python adds to
+    the path. Inside a package, a module's full name distinguishes it from others.
     """
     if not path.name.endswith(tuple(all_suffixes())):
         return None
@@ -146,18 +146,18 @@ def shadowed_module(path: Path, root: Path) -> str | None:
 
 
 def is_secret_name(name: str, folder: str = "") -> bool:
-    """Return whether a file or folder is left out of searches that did not name it.
+    """Return whether a file or folder is excluded from searches that don't name it.
 
     Args:
-        name: of the file or folder.
-        folder: the name of the folder it lies in.
+        name: Name of the file or folder.
+        folder: Name of the folder that contains it.
     """
     folded, names = _fold_name(name), _Protection.names
     return names.is_folder(folded) or names.is_file(folded, _fold_name(folder))
 
 
 def may_hold_secret_names(text: str) -> bool:
-    """Whether a text that lists paths may hold such a name: a quick look before each is looked at."""
+    """Return whether the listing may contain a protected name. A cheap check before each path is examined."""
     plain = text.lower()
     return not text.isascii() or any(part in plain for part in _literals(_Protection.names))
 

@@ -1,15 +1,14 @@
-"""Where a path leads, following links one by one and opening nothing, and one open folder to work in.
+"""Resolve paths link by link without opening anything, and open folders race-free.
 
-What is found there is identified by device and inode, so that whoever opens the place later knows whether it is still
-the same.
+A resolved location is identified by device and inode, so that code that opens it later can tell whether it is still the
+same file.
 
-It is reached step by step from the root, and no step follows a link. Where the system cannot do that (Windows), a
-path stands in for the descriptor.
+Folders are opened step by step from the root without following links. Where the system can't do that (Windows), a path
+stands in for the descriptor.
 
-A place that was judged is opened by `OpenFolder.holding` or `OpenFolder.judged`, which compare device and inode. No
-descriptor is kept from the judgement to the opening: a card may wait for days, and many of them would use up what a
-process may hold open, and keep disks from being unmounted. The numbers are enough, since a folder that is not there any
-more cannot be reached by its path either.
+`OpenFolder.holding` and `OpenFolder.judged` open a judged location and compare device and inode. No descriptor is kept
+open between judging and opening: a card may wait for days, and many of them would exhaust the process's descriptors and
+prevent disks from being unmounted. The numbers suffice, since a deleted folder can't be reached by its path either.
 """
 
 import errno
@@ -24,60 +23,55 @@ from vibe_jupyter.errors import ToolError
 
 Kind = Literal["regular", "directory", "missing", "special"]
 
-_NAME_LIMIT: Final = 255
-"""Bytes of one name, the limit of nearly every file system."""
-_PATH_LIMIT: Final = 4_096
-"""Bytes of a whole path, Linux's PATH_MAX."""
-_LINK_LIMIT: Final = 40
-"""Links followed in one path, as many as Linux follows."""
+_NAME_LIMIT: Final = 255  # bytes of one name, the limit of nearly every file system
+_PATH_LIMIT: Final = 4_096  # bytes of a whole path; PATH_MAX on Linux
+_LINK_LIMIT: Final = 40  # links followed in one path, as on Linux
+# Names that links may add to one path. Without this limit, 40 links of full length would take a tenth of a second.
 _LINKED_STEPS_LIMIT: Final = 500
-"""Names that the links of one path may put into it: 40 links of full length would take a tenth of a second."""
 
 _BY_DESCRIPTOR: Final = os.open in os.supports_dir_fd
 _CLOSED_TO_CHILDREN: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 
-# O_PATH needs only the right to enter a folder, not to list it; Linux alone has it.
+# O_PATH requires only search permission on a folder, not read permission. Linux only.
 _ENTER: Final = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK | _CLOSED_TO_CHILDREN
 
-# A pipe that took the place of a file must not keep us waiting.
+# Don't block if a pipe has replaced the file.
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 _UNNAMED: Final = getattr(os, "O_TMPFILE", 0)
 _CLOSED: Final = -1
+# Errors of file systems without hard links.
 _NO_HARD_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
-"""What a file system answers that gives a file one name only."""
 
 
 class FileId(NamedTuple):
-    """What tells a file or folder from every other on this machine, whatever it is called."""
+    """Identity of a file or folder on this machine, independent of its name."""
 
     device: int
     inode: int
 
     @classmethod
     def of(cls, status: os.stat_result) -> "FileId":
-        """The identity of what has this status."""
+        """Return the identity of the file with this status."""
         return cls(status.st_dev, status.st_ino)
 
 
 class RealPath(NamedTuple):
-    """A place without links, and what was found there."""
+    """A location without symbolic links, and what was found there."""
 
     path: Path
-    kind: Kind
-    """What is there; missing also where its folder is missing."""
-    file: FileId | None
-    """None where nothing is there."""
-    folder: Path
-    """The folder that holds it; where that is missing too, the nearest one above that is there."""
+    kind: Kind  # "missing" also if its folder is missing
+    file: FileId | None  # None if nothing is there
+    folder: Path  # the containing folder, or its nearest existing ancestor
     folder_id: FileId
 
 
 def real_path(path: str, start: Path) -> RealPath:
-    """The place `path` names, relative ones counted from `start`, which must be real itself.
+    """Resolve `path`, relative to `start`, which must be free of symbolic links itself.
 
     Raises:
-        ToolError: the path cannot lead anywhere: empty, a NUL byte, too long, a loop of links, a step through a file.
+        ToolError: The path can't lead anywhere: it is empty or too long, contains a NUL byte or a loop of links, or
+            goes through a file.
     """
     _check_form(path)
     expanded = _expand_home(path)
@@ -109,7 +103,7 @@ def _expand_home(path: str) -> str:
 
 
 class _Walk:
-    """One walk along a path; its steps are a stack, since a link puts new steps in front."""
+    """Traversal of one path. The remaining steps are a stack, since a link inserts new steps at the front."""
 
     def __init__(self, given: str, start: Path) -> None:
         self._given = given
@@ -176,7 +170,7 @@ class _Walk:
 
 
 def _identified(path: Path, given: str) -> RealPath:
-    """The place at a path without links, with what is there now."""
+    """Return the location at a path without links, with what is there now."""
     try:
         status = _status(path)
         folder = path.parent
@@ -198,7 +192,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _path_steps(path: str) -> Iterator[str]:
-    """The names of a path; one that ends in a slash ends in an empty step, which only a folder can take."""
+    """Yield the names in a path. A trailing slash yields an empty last name, which only a folder can match."""
     names = path.split("/")
     yield from (name for name in names[:-1] if name)
     yield names[-1]
@@ -227,21 +221,20 @@ def _real_path_by_library(path: str, start: Path) -> RealPath:
 
 
 class OpenFolder:
-    """A folder by its descriptor; `OSError` of the system comes as it is."""
+    """A folder, open by descriptor. `OSError`s aren't converted."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self.path = path
-        self._descriptor = descriptor
-        """None where the system does not open folders."""
+        self._descriptor = descriptor  # None where the system can't open folders
 
     @property
     def descriptor(self) -> int | None:
-        """For the system's own calls, as long as this is open; None where the system does not open folders."""
+        """Descriptor for system calls, valid until `close`, or None where the system can't open folders."""
         return self._descriptor
 
     @classmethod
     def at(cls, path: Path) -> "OpenFolder":
-        """The folder at an absolute path that holds no link."""
+        """Open the folder at an absolute path without following links."""
         if not _BY_DESCRIPTOR:
             return cls(path, None)
         folder = cls(Path(path.anchor), os.open(path.anchor, _ENTER))
@@ -252,12 +245,12 @@ class OpenFolder:
 
     @classmethod
     def holding(cls, place: RealPath) -> "OpenFolder":
-        """The folder that was found to hold a place; `OSError` (ESTALE) when another is there by now."""
+        """Open the folder that contains a location. Raises `OSError` (ESTALE) if it has been replaced."""
         return cls.at(place.folder)._check_identity(place.folder_id)
 
     @classmethod
     def judged(cls, place: RealPath) -> "OpenFolder":
-        """The folder that was found at a place; `OSError` (ESTALE) when another is there by now."""
+        """Open the folder at a location. Raises `OSError` (ESTALE) if it has been replaced."""
         return cls.at(place.path)._check_identity(place.file)
 
     def __enter__(self) -> Self:
@@ -267,34 +260,33 @@ class OpenFolder:
         self.close()
 
     def close(self) -> None:
-        """Let go of it; once more does nothing."""
         descriptor = self._descriptor
         if descriptor is not None and descriptor != _CLOSED:
             self._descriptor = _CLOSED
             os.close(descriptor)
 
     def inner(self, name: str) -> "OpenFolder":
-        """The folder of that name in it, never a link to one."""
+        """Open a subfolder, without following a link."""
         if self._descriptor is None:
             return OpenFolder(self.path / name, None)
         return OpenFolder(self.path / name, os.open(name, _ENTER, dir_fd=self._descriptor))
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
-        """A descriptor of the entry of that name, never of what a link leads to."""
+        """Open an entry, without following a link, and return its descriptor."""
         flags |= _NO_LINK | _NO_WAIT | _CLOSED_TO_CHILDREN
         return os.open(self._entry_name(name), flags, mode, dir_fd=self._descriptor)
 
     def open_unnamed(self, mode: int) -> int | None:
-        """A new file without a name, gone with this process; None where the system has no such thing."""
+        """Create an unnamed file, which vanishes with its descriptor. Returns None if unsupported."""
         if not _UNNAMED or self._descriptor is None:
             return None
         try:
             return os.open(".", _UNNAMED | os.O_WRONLY | _CLOSED_TO_CHILDREN, mode, dir_fd=self._descriptor)
-        except OSError:  # the file system does not have it; one that is full says so again
+        except OSError:  # unsupported by the file system; if it is full, the next attempt reports that
             return None
 
     def name_it(self, descriptor: int, name: str) -> bool:
-        """Give a new name to a file made by `open_unnamed`; False where the system cannot."""
+        """Give a file made by `open_unnamed` a new name. Returns False if unsupported."""
         try:
             os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=self._descriptor, follow_symlinks=True)
         except OSError:
@@ -302,7 +294,7 @@ class OpenFolder:
         return True
 
     def look(self, name: str) -> os.stat_result | None:
-        """What the entry itself is; None when there is none."""
+        """Return an entry's own status, or None if it doesn't exist."""
         try:
             return os.stat(self._entry_name(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -310,7 +302,7 @@ class OpenFolder:
 
     @contextmanager
     def entries(self) -> Generator[Iterator["os.DirEntry[str]"]]:
-        """What is in it, in no order; the entries are of use only as long as this is open."""
+        """Iterate over the entries in arbitrary order. They are valid only inside the block."""
         if self._descriptor is None:
             with os.scandir(self.path) as entries:
                 yield entries
@@ -323,12 +315,12 @@ class OpenFolder:
             os.close(descriptor)
 
     def put(self, old: str, new: str, *, over: bool) -> None:
-        """Call an entry `new`; where another has that name it is replaced if `over`, else `FileExistsError`."""
+        """Rename an entry. An existing `new` is replaced if `over`, else raises `FileExistsError`."""
         at, names = self._descriptor, (self._entry_name(old), self._entry_name(new))
         if over:
             os.replace(*names, src_dir_fd=at, dst_dir_fd=at)
         elif at is None:
-            os.rename(*names)  # Windows never replaces by that
+            os.rename(*names)  # on Windows, `rename` never replaces
         else:
             self._put_beside(old, new, at)
 
@@ -345,7 +337,7 @@ class OpenFolder:
             os.unlink(old, dir_fd=at)
 
     def remove(self, name: str) -> None:
-        """Take out a file, or an empty folder; nothing happens where there is none."""
+        """Remove a file or an empty folder, if it exists."""
         entry = self.look(name)
         if entry is not None and stat.S_ISDIR(entry.st_mode):
             os.rmdir(self._entry_name(name), dir_fd=self._descriptor)
@@ -353,11 +345,10 @@ class OpenFolder:
             os.unlink(self._entry_name(name), dir_fd=self._descriptor)
 
     def make(self, name: str) -> None:
-        """A new folder in it."""
         os.mkdir(self._entry_name(name), dir_fd=self._descriptor)
 
     def _check_identity(self, expected: FileId | None) -> Self:
-        """Itself if it is that folder; else it is closed."""
+        """Return itself if it is the expected folder, else close it and raise."""
         try:
             here = os.lstat(self.path) if self._descriptor is None else os.fstat(self._descriptor)
             if FileId.of(here) != expected:

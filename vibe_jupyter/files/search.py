@@ -1,7 +1,7 @@
-"""Search the project in a child process, by ripgrep or in Python, and end it when enough was read.
+"""Search the project in a child process, with ripgrep or in Python, and end it once enough was read.
 
-ripgrep is given a path, and at a path there may be something else a moment later. So it only says where a match is; a
-match counts if the same text is at that place in the open folder, reached from there without following a link.
+ripgrep opens files by path, and a path may lead elsewhere a moment later. So its output only locates matches: one
+counts if the same text is found there in the open folder, reached without following links.
 """
 
 import asyncio
@@ -36,32 +36,25 @@ from vibe_jupyter.files.search_rules import (
 )
 from vibe_jupyter.files.workspace import Located, Workspace
 
+# Matches that are divided fairly among files. Up to this number, ripgrep searches fast and unordered, and the result is
+# sorted here.
 SHARED_HERE: Final = 1_000
-"""Matches of which each file has its share. Up to so many, ripgrep searches fast and unordered, and they are sorted
-here."""
-_SHARED_BYTES: Final = 1_000_000
-"""The same in bytes."""
-TEXT_LIMIT: Final = 500
-"""Bytes of a matching line that are shown, around the match."""
-_BEFORE_MATCH: Final = 100
-"""Bytes shown before a match that lies far into a long line."""
-_CHUNK: Final = 65_536
-"""Bytes read from the child at a time."""
-_LINE_LIMIT: Final = 1_048_576
-"""Bytes of one line kept; the rest of a longer one is dropped."""
-_STDERR_LIMIT: Final = 2_000
-"""Characters of an engine's complaint."""
+_SHARED_BYTES: Final = 1_000_000  # likewise in bytes
+TEXT_LIMIT: Final = 500  # bytes shown of a matching line, around the match
+_BEFORE_MATCH: Final = 100  # bytes shown before a match far into a long line
+_CHUNK: Final = 65_536  # bytes read from the child at a time
+_LINE_LIMIT: Final = 1_048_576  # bytes kept of one line; the rest is dropped
+_STDERR_LIMIT: Final = 2_000  # characters of an engine's error message
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "TEMP")
 _WRONG_PATTERN: Final = 2
-_BROKEN: Final = 1
-"""Exit code of the search in Python where an error ended it; ripgrep's for no match."""
+_BROKEN: Final = 1  # exit code of the Python search after an error; for ripgrep it means no match
 
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
 _NO_FILE: Final = -1
 
 _FORM = ("--color=never", "--no-heading", "--with-filename", "--line-number", "--column", "--byte-offset", "--null")
 
-# Memory maps of files that shrink meanwhile end the program.
+# A file that shrinks while it is memory-mapped crashes the program.
 _SAFETY = ("--no-mmap",)
 _ORDER = ("--sort=path",)
 _MATCHING = ("--smart-case", "--crlf")
@@ -69,18 +62,15 @@ _IGNORE_FILES = ("--no-require-git", "--no-ignore-global", "--no-ignore-exclude"
 
 
 class SearchTarget:
-    """One open folder or file; of its files at most one more is open at a time."""
+    """An open folder or file to search. At most one more file is open at a time."""
 
     def __init__(self, path: Path, descriptor: int | None, folder: OpenFolder | None) -> None:
         self.path = path
-        self.descriptor = descriptor
-        """For the worker; None where the system does not open folders."""
-        self._folder = folder
-        """None where a file is searched."""
+        self.descriptor = descriptor  # for the worker; None where the system can't open folders
+        self._folder = folder  # None if a single file is searched
         self._name = ""
         self._file = _NO_FILE
-        self._decoded: bytes | None = None
-        """What the open file holds as UTF-8; None where it is compared as it is."""
+        self._decoded: bytes | None = None  # content of the open file as UTF-8, or None if it is compared as is
         self._start = 0
 
     def __enter__(self) -> "SearchTarget":
@@ -90,7 +80,7 @@ class SearchTarget:
         self._close_file()
 
     def holds(self, path: str, offset: int, text: bytes) -> bool:
-        """Whether the file at a path below this one has this text at an offset that ripgrep named (in bytes)."""
+        """Return whether a file below the target contains this text at ripgrep's byte offset."""
         if path != self._name or self._file == _NO_FILE:
             self._close_file()
             try:
@@ -144,17 +134,17 @@ class SearchTarget:
 
 
 class OwnIgnores:
-    """Which matches are left out."""
+    """Filter for matches that the project's own ignore file excludes."""
 
     def __init__(self, root: Path, query: SearchQuery) -> None:
         target = Path(query.target)
         self._file = read_ignore_file(root / OWN_IGNORE_FILE)
-        # Who names a folder wants to see into it: only what lies below it is judged.
+        # A folder named explicitly is searched even if ignored, so rules are applied only below it.
         self._depth = len(target.relative_to(root).parts) if target.is_relative_to(root) else None
         self._known: dict[str, bool] = {}
 
     def leaves_out(self, path: str) -> bool:
-        """Whether the file at `path`, relative to the project folder, or a folder it lies in, is ignored."""
+        """Return whether `path`, relative to the project folder, or one of its parents is ignored."""
         if self._file is None or self._depth is None:
             return False
         if path not in self._known:
@@ -169,24 +159,22 @@ class OwnIgnores:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """What is kept of an engine's matches."""
+    """Limits and filters for an engine's matches."""
 
     folder: Path
     target: SearchTarget
     limits: SearchLimits
-    own: OwnIgnores | None
-    """None where ignore files are not heeded."""
-    by_path: bool = False
-    """Whether the engine opens files by their paths, so that each match has to be looked for in the target."""
+    own: OwnIgnores | None  # None if ignore files are disregarded
+    by_path: bool = False  # whether the engine opens files by path, so that matches must be verified in the target
 
 
 async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, limits: SearchLimits) -> SearchResult:
-    """The matching lines in path order, by ripgrep where it is installed and understands the pattern.
+    """Return the matching lines in path order. Uses ripgrep if it is installed and supports the pattern.
 
-    Where there are more than the limits allow, each file has a share: one with thousands leaves room for the others.
+    If there are more than the limits allow, they are divided among files: one with thousands leaves room for others.
 
     Raises:
-        ToolError: the pattern is wrong, or the search took too long.
+        ToolError: The pattern is invalid, or the search took too long.
     """
     query = query._replace(most=limits.matches + 1)
     wide = limits._replace(matches=max(limits.matches, SHARED_HERE), bytes=max(limits.bytes, _SHARED_BYTES))
@@ -196,7 +184,7 @@ async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, l
         found = await _by_ripgrep(program, query, dataclasses.replace(bounds, by_path=True))
         if isinstance(found, SearchResult):
             return _shared(found, limits)
-        # Look-around and back-references are known to Python alone.
+        # Only Python supports look-around and back-references.
         if not _is_python_pattern(query.pattern):
             raise ToolError(f"{query.pattern!r} is not a valid regular expression. {found}")
     given = json.dumps({**query._asdict(), "descriptor": target.descriptor, "protected": own_patterns()}).encode()
@@ -207,7 +195,7 @@ async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, l
 
 
 async def _by_ripgrep(program: str, query: SearchQuery, bounds: _Bounds) -> SearchResult | str:
-    """In path order ripgrep works on one processor: only where there are many matches, and it ends early."""
+    """Search with ripgrep. Sorting makes it single-threaded, so it sorts only if there are many matches."""
     found = await _run_engine(ripgrep_command(program, query, ordered=False), b"", bounds)
     if isinstance(found, str):
         return found
@@ -218,7 +206,7 @@ async def _by_ripgrep(program: str, query: SearchQuery, bounds: _Bounds) -> Sear
 
 
 def _shared(found: SearchResult, limits: SearchLimits) -> SearchResult:
-    """As many as fit: the first of each file before the second of any."""
+    """Keep as many matches as fit: the first of each file before the second of any."""
     counted: Counter[str] = Counter()
     ranks: list[int] = []
     for match in found.matches:
@@ -249,14 +237,14 @@ def _worker_command() -> Sequence[str]:
 
 
 def _search_environment() -> Mapping[str, str]:
-    """No keys; and this package from where this process has it, wherever that is."""
+    """Return an environment without keys, from which this package can be imported."""
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     home = str(Path(__file__).parents[2])
     return {**passed, "PYTHONPATH": home, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 async def _run_engine(command: Sequence[str], given: bytes, bounds: _Bounds) -> SearchResult | str:
-    """The matches, or the engine's complaint about the pattern."""
+    """Return the matches, or the engine's error message about the pattern."""
     descriptor = bounds.target.descriptor
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -287,7 +275,7 @@ async def _converse_with_engine(process: Process, given: bytes, bounds: _Bounds)
     found = await _collect_matches(process, bounds)
     if found.was_truncated:
         return found
-    # Read after the matches: both engines say a few lines at the most, which the pipe holds.
+    # Safe to read after the matches: engines print only a few lines of errors, which fit into the pipe's buffer.
     said = (await process.stderr.read()).decode("utf-8", "replace").strip()
     code = await process.wait()
     if code < 0 or (code == _BROKEN and not bounds.by_path):
@@ -339,7 +327,7 @@ async def _engine_lines(process: Process) -> AsyncIterator[bytes]:
 
 
 def _parse_match(line: bytes, bounds: _Bounds) -> SearchMatch | None:
-    """One line of an engine; None for its remarks, which name no place, and for what is not in the target."""
+    """Parse a line of output. Returns None for messages and for matches that aren't in the target."""
     path, mark, place = line.partition(b"\0")
     number, _, after = place.partition(b":")
     column, _, rest = after.partition(b":")
@@ -371,17 +359,17 @@ def _decode_line(raw: bytes) -> str:
 async def _end_process(process: Process) -> None:
     if process.returncode is None:
         process.kill()
-    # What is left in the pipes is read, so that they are closed.
+    # Drain the pipes, so that they are closed.
     await asyncio.gather(*(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None))
     await process.wait()
 
 
 @contextmanager
 def opened(workspace: Workspace, located: Located) -> "Generator[SearchTarget]":
-    """The target while it is searched.
+    """Open the target for the duration of a search.
 
     Raises:
-        ToolError: it cannot be opened, or is not what was judged any more.
+        ToolError: It can't be opened or has been replaced.
     """
     workspace.require(located, "regular", "directory")
     if located.kind == "directory":
@@ -393,8 +381,8 @@ def opened(workspace: Workspace, located: Located) -> "Generator[SearchTarget]":
 
 
 def ripgrep_command(program: str, query: SearchQuery, *, ordered: bool) -> list[str]:
-    """The argument vector for `query`; `ordered` by path, or else as fast as can be."""
-    # The rest is left out of what it finds: hundreds of globs cost ripgrep more than the search.
+    """Return the command line. If `ordered`, results are sorted by path, which is slower."""
+    # Other protected names are filtered from the output: hundreds of globs cost ripgrep more than the search itself.
     secrets = [f"--iglob=!{folder}" for folder in protected_names().folders]
     return [
         program,

@@ -1,7 +1,7 @@
-"""What a search looks for, where, and which files it leaves out, by the rules of ripgrep.
+"""Search queries and results, and ripgrep's rules for excluded files.
 
-A library that says whether git ignores a path also looks at the folders above; a search has already left those out, or
-was told by name to look into them.
+Libraries that implement gitignore also check a path's parent folders. A search has already excluded those, or was
+explicitly asked to search them.
 """
 
 import fnmatch
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter.files.protected import is_secret_name
 
+# Folders excluded by default.
 DEFAULT_FOLDERS: Final = (
     ".venv",
     "venv",
@@ -32,81 +33,71 @@ DEFAULT_FOLDERS: Final = (
     ".idea",
     ".vscode",
 )
-"""Folders left out by default."""
+# Glob patterns of names excluded by default.
 DEFAULT_FILES: Final = ("*.egg-info", "*.pyc", "*.pyo", "*.pyd", ".coverage", ".DS_Store", "Thumbs.db")
-"""Glob patterns of names left out by default."""
+# Byte order marks of files that are decoded from UTF-16.
 WIDE_MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-"""What a file begins with that is decoded from UTF-16."""
-OWN_IGNORE_FILE: Final = ".vibeignore"
-"""In the project folder: patterns as in ``.gitignore``."""
+OWN_IGNORE_FILE: Final = ".vibeignore"  # in the project folder, with gitignore patterns
 
-# Any file of an earlier kind beats every file of a later one, wherever they stand.
+# A file of an earlier kind overrides all files of later kinds, whichever folder they are in.
 _KINDS: Final = (".rgignore", ".ignore", ".gitignore")
 
 _CLASS = re.compile(r"\[([!^]?)(\]?(?:\\.|[^\]\\])*)\]")
 
 
 class SearchQuery(NamedTuple):
-    """One search. The engine runs in the project folder."""
+    """A search query. The engine runs in the project folder."""
 
     pattern: str
-    target: str
-    """Folder or file, absolute: ripgrep heeds the ignore files above a folder fully only so."""
-    use_default_ignore: bool = True
-    """Whether hidden files, ignore files and the default exclusions are heeded."""
-    most: int = 1_000
-    """Matching lines of one file that are looked for."""
+    target: str  # absolute: otherwise, ripgrep doesn't fully apply ignore files of parent folders
+    use_default_ignore: bool = True  # whether to apply ignore files, default exclusions, and skip hidden files
+    most: int = 1_000  # maximum number of matching lines per file
 
 
 class SearchLimits(NamedTuple):
-    """What one search may give and take."""
+    """Limits of one search."""
 
     matches: int
-    bytes: int
-    """Of all matching lines together."""
+    bytes: int  # total of all matching lines
     seconds: float
 
 
 class SearchMatch(NamedTuple):
-    """One matching line."""
+    """A matching line."""
 
     path: str
-    line: int
-    """From 1."""
+    line: int  # from 1
     text: str
 
     @property
     def size(self) -> int:
-        """Bytes of the line it is shown on."""
+        """Bytes of the line as displayed."""
         return len(f"{self.path}:{self.line}:{self.text}\n".encode("utf-8", "replace"))
 
 
 class SearchResult(NamedTuple):
-    """What a search gave."""
+    """Matches of a search."""
 
     matches: tuple[SearchMatch, ...]
     was_truncated: bool
 
 
 class IgnorePattern(NamedTuple):
-    """One line."""
+    """A pattern from an ignore file."""
 
-    regex: re.Pattern[str]
-    """Of the whole path, relative to the file's folder."""
-    takes_in: bool
-    """Whether it begins with ``!``."""
+    regex: re.Pattern[str]  # matches the whole path, relative to the file's folder
+    takes_in: bool  # True for negated patterns (``!``)
     folders_only: bool
 
 
 class IgnoreFile(NamedTuple):
-    """All lines of one file."""
+    """Patterns of one ignore file."""
 
     folder: str
-    patterns: tuple[IgnorePattern, ...]
-    """The last first, since the last that matches counts."""
+    patterns: tuple[IgnorePattern, ...]  # in reverse order, since the last match decides
 
     def ignores(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether the entry at `path`, relative to the folder, is left out; None where no line speaks of it."""
+        """Return whether `path`, relative to the folder, is ignored, or None if no pattern matches."""
         for pattern in self.patterns:
             if (is_folder or not pattern.folders_only) and pattern.regex.fullmatch(path):
                 return not pattern.takes_in
@@ -114,15 +105,14 @@ class IgnoreFile(NamedTuple):
 
 
 class IgnoreRules(NamedTuple):
-    """The ignore files of one folder, and of the folders above it."""
+    """Ignore files of a folder, linked to those of its parents."""
 
-    files: tuple[IgnoreFile | None, ...]
-    """One for each of `_KINDS`; None where there is none."""
+    files: tuple[IgnoreFile | None, ...]  # one per `_KINDS`, or None if missing
     is_repository: bool
     above: "IgnoreRules | None" = None
 
     def ignores(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether to leave out; False where a rule takes it in; None where no rule speaks of it."""
+        """Return whether `path` is ignored, False if re-included, or None if no rule matches."""
         for kind in range(len(_KINDS)):
             verdict = self._rule_verdict(kind, path, is_folder)
             if verdict is not None:
@@ -135,19 +125,19 @@ class IgnoreRules(NamedTuple):
             verdict = _verdict_of(rules.files[kind], path, is_folder)
             if verdict is not None:
                 return verdict
-            # What git ignores ends at its repository.
+            # A .gitignore applies only within its repository.
             rules = None if _KINDS[kind] == ".gitignore" and rules.is_repository else rules.above
         return None
 
 
 def read_rules(folder: str, above: IgnoreRules | None) -> IgnoreRules:
-    """The rules in `folder`."""
+    """Read a folder's ignore files."""
     files = tuple(read_ignore_file(Path(folder, name)) for name in _KINDS)
     return IgnoreRules(files, os.path.exists(f"{folder}/.git"), above)
 
 
 def rules_above(folder: str) -> IgnoreRules | None:
-    """The rules of all folders above one, the nearest last."""
+    """Read the ignore files of all parent folders. The result is the immediate parent's."""
     rules: IgnoreRules | None = None
     for parent in reversed(Path(folder).parents):
         rules = read_rules(str(parent), rules)
@@ -155,13 +145,13 @@ def rules_above(folder: str) -> IgnoreRules | None:
 
 
 class Exclusions:
-    """What is left out besides ignore files."""
+    """Exclusion rules of a query: protected names, defaults, hidden files and ignore files."""
 
     def __init__(self, query: SearchQuery) -> None:
         self._heeds = query.use_default_ignore
 
     def excludes(self, path: str, rules: IgnoreRules | None, *, is_folder: bool) -> bool:
-        """Whether the entry is not searched."""
+        """Return whether to skip the entry."""
         name = os.path.basename(path)
         if is_secret_name(name, os.path.basename(os.path.dirname(path))):
             return True
@@ -182,7 +172,7 @@ def _verdict_of(file: IgnoreFile | None, path: str, is_folder: bool) -> bool | N
 
 
 def read_ignore_file(file: Path) -> IgnoreFile | None:
-    """The file's patterns; None when there is no such file."""
+    """Parse an ignore file. Returns None if it doesn't exist."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -192,7 +182,7 @@ def read_ignore_file(file: Path) -> IgnoreFile | None:
 
 
 def parse_pattern(line: str) -> IgnorePattern | None:
-    """One line; None for blank lines, comments and what is no pattern."""
+    """Parse a line. Returns None for blank lines, comments and invalid patterns."""
     glob = line if line.endswith("\\ ") else line.rstrip()
     if not glob or glob.startswith("#"):
         return None
@@ -219,7 +209,7 @@ def _glob_regex(glob: str) -> str:
 
 
 def _glob_piece(glob: str, place: int) -> tuple[str, int]:
-    """The regular expression of what stands at `place`, and the next place."""
+    """Translate the glob element at `place`. Returns its regular expression and the next position."""
     at_start = place == 0 or glob[place - 1] == "/"
     if at_start and glob.startswith("**/", place):
         return "(?:.*/)?", place + 3

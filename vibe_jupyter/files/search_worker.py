@@ -1,10 +1,10 @@
-"""The search in Python, as a process of its own: a regular expression that takes for ever can only be killed.
+"""The Python search, run as a separate process because a runaway regular expression can only be killed.
 
-Reads a query as JSON from its input and writes ``path NUL line:column:offset:text`` lines, as ripgrep does (the offset
-is always 0). Exit code 2 with a message on standard error means that the pattern is wrong, 0 that all was searched.
+Reads a JSON query from stdin and prints ``path NUL line:column:offset:text`` lines like ripgrep (with offset 0). Exits
+with 0 if everything was searched, and with 2 and a message on stderr if the pattern is invalid.
 
-It inherits the descriptor of the folder or file that the call was allowed for, and goes on from there without following
-a link; the paths in its query are names only.
+It inherits the descriptor of the approved folder or file and opens everything below it without following links. Paths
+in its query serve as names only.
 """
 
 import json
@@ -23,17 +23,15 @@ from vibe_jupyter.files.real_path import OpenFolder
 from vibe_jupyter.files.search_rules import WIDE_MARKS, Exclusions, IgnoreRules, SearchQuery, read_rules, rules_above
 
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_PIECE: Final = 8 * 2**20
-"""Bytes of a line that are searched at a time: a file may be one line that no memory holds."""
-_SNIFFED: Final = 65_536
-"""First bytes of a file in which a NUL byte tells that it is not text."""
+_PIECE: Final = 8 * 2**20  # bytes of a line searched at a time, since a single line may exceed memory
+_SNIFFED: Final = 65_536  # first bytes; a NUL byte among them means that a file isn't text
 
-# What smart case does not count as a letter somebody wrote: escapes, names of groups, flags.
+# Letters that don't count for smart case: escapes, group names and flags.
 _NOT_LITERAL: Final = re.compile(r"\\[pPN]\{[^}]*\}|\\x\{?[0-9A-Fa-f]+\}?|\\.|\(\?P?<\w+>|\(\?[a-zA-Z-]*[:)]")
 
 
 def main() -> int:
-    """Search and print; gives the exit code."""
+    """Search, print the matches and return the exit code."""
     given = json.load(sys.stdin)
     descriptor: int | None = given.pop("descriptor")
     protect_also(tuple(given.pop("protected", ())))
@@ -51,7 +49,7 @@ def main() -> int:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern with smart case: letters of any case match unless a capital letter was written."""
+    """Compile with smart case: case-insensitive unless the pattern contains a capital letter."""
     has_capital = any(letter.isupper() for letter in _NOT_LITERAL.sub("", pattern))
     return re.compile(pattern, 0 if has_capital else re.IGNORECASE)
 
@@ -59,10 +57,9 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 def search_lines(
     query: SearchQuery, pattern: re.Pattern[str], descriptor: int | None = None
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Path, line and column from 1, and text of the matching lines, as many of each file as are looked for, in path
-    order."""
+    """Yield path, line and column (from 1) and text of matching lines in path order, up to the limit per file."""
     for path, file in _searched_files(query, descriptor):
-        with os.fdopen(file, "rb") as opened, suppress(OSError):  # what cannot be read hides no other file
+        with os.fdopen(file, "rb") as opened, suppress(OSError):  # an unreadable file must not stop the search
             for number, column, line in islice(_matching_lines(opened, pattern), query.most):
                 yield path, number, column, line
 
@@ -74,7 +71,7 @@ def _matching_lines(file: BinaryIO, pattern: re.Pattern[str]) -> Iterator[tuple[
 
 
 def _searched_files(query: SearchQuery, descriptor: int | None) -> Iterator[tuple[str, int]]:
-    """Each file to search: its path, and a descriptor of it that the caller closes."""
+    """Yield the path and a descriptor of each file to search. The caller closes it."""
     target = query.target
     is_folder = os.path.isdir(target) if descriptor is None else stat.S_ISDIR(os.fstat(descriptor).st_mode)
     if not is_folder:
@@ -105,7 +102,7 @@ def _walk_folder(
 
 
 def _folder_entries(folder: OpenFolder) -> list[tuple[str, bool]]:
-    """Names of the files and folders in it, in order, and whether each is a folder; links are neither."""
+    """Return the sorted names of files and folders, and whether each is a folder. Links are skipped."""
     try:
         with folder.entries() as entries:
             kinds = [(entry.name, _is_folder(entry)) for entry in entries]
@@ -121,7 +118,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool | None:
 
 
 def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a text file; nothing of a binary one."""
+    """Yield numbered lines of a text file, and nothing for binary files."""
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         yield from _decoded_lines(file)
 

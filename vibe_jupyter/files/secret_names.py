@@ -1,4 +1,4 @@
-"""Names of files that usually hold credentials: those of `secret_files.txt`, and the user's own."""
+"""Names of files that usually contain credentials: those in `secret_files.txt`, and the user's own."""
 
 import fnmatch
 import re
@@ -7,29 +7,29 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+# Suffixes of copies made by editors, merges and people.
 COPY_ENDS: Final = (
     *("~", ".bak", ".backup", ".old", ".orig", ".save", ".copy", ".tmp", ".rej", ".swp", ".swo", ".swn", ".swx"),
     *("#", ".1", ".2"),
 )
-"""What editors, merges and people put behind the name of a copy."""
-COPY_STARTS: Final = (".#", "#", ".")
-"""What editors put before the name of a lock, a copy kept while editing, a swap file."""
-MOST_OWN: Final = 500  # patterns of the user's settings
-LONGEST_OWN: Final = 200  # characters of one of them
-SHORTEST_OWN: Final = 2  # characters of one of them beside its stars
+COPY_STARTS: Final = (".#", "#", ".")  # prefixes of editors' lock, autosave and swap files
+MOST_OWN: Final = 500  # patterns in the user's settings
+LONGEST_OWN: Final = 200  # characters per pattern
+SHORTEST_OWN: Final = 2  # characters per pattern besides its stars
 
 _SHIPPED: Final = Path(__file__).with_name("secret_files.txt")
-_LAYERS: Final = 3  # ends that are taken off a name to see what it is a copy of
+_LAYERS: Final = 3  # suffixes removed from a name to find the original of a copy
 _SYNTAX: Final = re.compile(r"[?\[\]{}\\\x00-\x1f!]")
 
 
 class CredentialNames:
-    """Patterns of names, prepared to judge many names quickly. All names must be folded already."""
+    """Name patterns, indexed to match many names quickly. All names must be case-folded already."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        """
+        """Index the patterns.
+
         Args:
-            patterns: as in `secret_files.txt`, without comments.
+            patterns: Lines in the format of `secret_files.txt`, without comments.
         """
         listed = list(dict.fromkeys(patterns))
         self.folders = tuple(one[:-1] for one in listed if one.endswith("/"))
@@ -43,15 +43,15 @@ class CredentialNames:
         self._plain = _Globs(self.plain)
 
     def is_folder(self, name: str) -> bool:
-        """Return whether all that lies in folders of this name is protected."""
+        """Return whether everything in folders with this name is protected."""
         return name in self._folders
 
     def is_file(self, name: str, folder: str = "") -> bool:
-        """Return whether a file is protected, also as a copy that an editor or a person made.
+        """Return whether a file is protected, even as a copy made by an editor or a person.
 
         Args:
-            name: of the file.
-            folder: the name of the folder it lies in, where that is known.
+            name: Name of the file.
+            folder: Name of the folder that contains it, if known.
         """
         here = self._in_folders.get(folder)
         names = list(_originals(name)) if name.startswith(COPY_STARTS) or name.endswith(COPY_ENDS) else [name]
@@ -61,14 +61,14 @@ class CredentialNames:
         return False
 
     def literals(self) -> tuple[str, ...]:
-        """Return texts of which each protected path holds at least one."""
+        """Return texts of which every protected path contains at least one."""
         names = (*self.files, *(one.rpartition("/")[2] for one in self.in_folders))
         parts = {max(name.split("*"), key=len) for name in names} | {*self.folders}
         return tuple(part for part in parts if not any(other in part for other in parts - {part}))
 
 
 class _Globs:
-    """Globs by their first or last character: a walk tries each name of a project, and hardly any of them fits."""
+    """Globs indexed by their first or last character: a scan tries every name of a project, and hardly any matches."""
 
     def __init__(self, globs: Collection[str]) -> None:
         self._exact = frozenset(one for one in globs if "*" not in one)
@@ -96,21 +96,21 @@ class _Globs:
 
 
 def shipped_patterns() -> list[str]:
-    """Read the patterns of `secret_files.txt`."""
+    """Read the patterns from `secret_files.txt`."""
     lines = map(str.strip, _SHIPPED.read_text(encoding="utf-8").splitlines())
     patterns = [line for line in lines if line and not line.startswith("#")]
-    # Each as two names, which are quicker to try than a star.
+    # Expanded to two names, which match faster than a star.
     return [line.replace("y*ml", end) for line in patterns for end in (("yml", "yaml") if "y*ml" in line else ("",))]
 
 
 @cache
 def secret_names(own: tuple[str, ...] = ()) -> CredentialNames:
-    """Return the shipped names with those of the user."""
+    """Return the shipped names combined with the user's."""
     return CredentialNames((*shipped_patterns(), *(pattern.lower() for pattern in own)))
 
 
 def check_pattern(pattern: str) -> str:
-    """Return what is wrong with a pattern of the user's settings, or ""."""
+    """Return an error message for a pattern in the user's settings, or ""."""
     folder, _, name = pattern.removesuffix("/").rpartition("/")
     if _SYNTAX.search(pattern):
         return "holds a character that has a meaning elsewhere; only * stands for other text"
@@ -124,7 +124,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def _originals(name: str) -> Iterator[str]:
-    """The name, and what it may be a copy of."""
+    """Yield the name, and the names it may be a copy of."""
     for _ in range(_LAYERS + 1):
         yield name
         for start in COPY_STARTS:

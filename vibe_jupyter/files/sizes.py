@@ -1,4 +1,4 @@
-"""Sizes in words."""
+"""File sizes for display."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def bytes_text(count: int) -> str:
-    """``950 bytes``, ``1.4 GB``."""
+    """Return ``950 bytes``, ``1.4 GB``."""
     if count == 1:
         return "1 byte"
     amount, unit = float(count), 0

@@ -1,4 +1,4 @@
-"""Text files and notebook files as numbered lines: any encoding that can be told, in bounded memory."""
+"""Text files and notebooks as numbered lines, in any recognizable encoding and in bounded memory."""
 
 import io
 import json
@@ -8,18 +8,13 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from vibe_jupyter.files.truncation import cut_line
 
-PAGE_LIMIT: Final = 7_500
-"""Bytes of text in one page: with what is said of it no more than one result holds."""
-LONG_LINE: Final = 4_000
-"""Characters of a line that are shown."""
-_SNIFFED: Final = 8_192
-"""First bytes looked at to tell text from other files."""
-_CHUNK: Final = 65_536
-"""Characters of one line read at a time, so that a file of one endless line is never in memory whole."""
-_CANCEL_EVERY: Final = 5_000
-"""Lines between two looks at whether the run was interrupted."""
+PAGE_LIMIT: Final = 7_500  # bytes of text per page; with its header, it fits into one tool result
+LONG_LINE: Final = 4_000  # characters shown per line
+_SNIFFED: Final = 8_192  # first bytes examined to tell text from other files
+_CHUNK: Final = 65_536  # characters read at a time, so that a file with one endless line never fills memory
+_CANCEL_EVERY: Final = 5_000  # lines between checks for an interrupt
 
-# Longest marks first: the one of UTF-32 begins with the one of UTF-16.
+# Longest byte order marks first: UTF-32's begins with UTF-16's.
 _BYTE_ORDER_MARKS: Final = (
     (b"\xff\xfe\x00\x00", "utf-32"),
     (b"\x00\x00\xfe\xff", "utf-32"),
@@ -48,37 +43,29 @@ _KINDS: Final = (
     (b"\x80\x05\x95", "a pickle"),
 )
 
-NOTEBOOK_LIMIT: Final = 100_000_000
-"""Bytes of a notebook file that are parsed; larger ones are read as plain text."""
+NOTEBOOK_LIMIT: Final = 100_000_000  # bytes; larger notebooks are read as plain text
 
 
 class TextPage(NamedTuple):
-    """Some lines of a text."""
+    """A range of lines of a text."""
 
-    lines: tuple[str, ...]
-    """Without their ends."""
-    offset: int
-    """Number of the first line, from 0."""
-    end: bool
-    """Whether the text ends with this page."""
-    is_cut: bool
-    """Whether it ended for its size, or a long line was shortened."""
-    total: int
-    """Lines of the whole text when `end`, else lines seen."""
-    notes: tuple[str, ...] = ()
-    """What the reader must know of the decoding."""
-    table: tuple[str, ...] = ()
-    """What is known of a file of data as a whole."""
+    lines: tuple[str, ...]  # without line endings
+    offset: int  # number of the first line, from 0
+    end: bool  # True if the text ends with this page
+    is_cut: bool  # True if it ended because of its size, or a long line was cut
+    total: int  # lines of the whole text if `end`, else lines read so far
+    notes: tuple[str, ...] = ()  # notes on the decoding
+    table: tuple[str, ...] = ()  # description of a data file as a whole
 
 
 class TextLines:
-    """The lines of one open file, decoded."""
+    """Decoded lines of an open file."""
 
     def __init__(
         self, file: BinaryIO, encoding: str, cancelled: Callable[[], bool], *, longest: int = LONG_LINE
     ) -> None:
         errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
-        # A lone CR is no line end: line numbers are the same as in a search.
+        # A lone CR isn't a line ending, so that line numbers agree with those of a search.
         self._text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
         self._encoding = encoding
         self._longest = longest
@@ -87,13 +74,13 @@ class TextLines:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the lines read so far say of the file's encoding."""
+        """Notes on the file's encoding, from the lines read so far."""
         if self._has_latin:
             return ("some lines are not valid UTF-8 and were read as Latin-1",)
         return (f"decoded from {self._encoding.upper()}",) if self._encoding.startswith(("utf-16", "utf-32")) else ()
 
     def close(self) -> None:
-        """Let go of the file, which stays open."""
+        """Detach from the file, which stays open."""
         self._text.detach()
 
     def __iter__(self) -> Iterator[str]:
@@ -127,7 +114,7 @@ class TextLines:
 
 
 def text_encoding(file: BinaryIO) -> str | None:
-    """How to decode the file, which is then at its start again; None when it is no text."""
+    """Detect the encoding, or return None if it isn't text. Rewinds the file."""
     head = file.read(_SNIFFED)
     file.seek(0)
     marked = next((encoding for mark, encoding in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
@@ -138,14 +125,14 @@ def text_encoding(file: BinaryIO) -> str | None:
 
 
 def binary_kind(file: BinaryIO) -> str:
-    """What a file that is no text is, by its first bytes; the file is then at its start again."""
+    """Return the type of a non-text file by its first bytes. Rewinds the file."""
     head = file.read(_SNIFFED)
     file.seek(0)
     return next((kind for magic, kind in _KINDS if head.startswith(magic)), "a binary file")
 
 
 def read_page(lines: Iterator[str], offset: int, limit: int | None, *, room: int = PAGE_LIMIT) -> TextPage:
-    """Up to `limit` lines from number `offset`, at most `room` bytes; one line at least, cut to the room."""
+    """Return up to `limit` lines from number `offset`, at most `room` bytes. A long first line is cut to fit."""
     shown: list[str] = []
     seen, is_cut = 0, False
     for line in lines:
@@ -168,9 +155,9 @@ def _cut_to(line: str, room: int) -> str:
 
 
 def notebook_lines(file: BinaryIO) -> Iterator[str] | None:
-    """The lines of a notebook's cells, each cell under a line with its number; None when it is no notebook.
+    """Return the lines of a notebook's cells, each after a header with its number, or None if it isn't a notebook.
 
-    The file is then at its start again.
+    Rewinds the file.
     """
     if os.fstat(file.fileno()).st_size > NOTEBOOK_LIMIT:
         return None

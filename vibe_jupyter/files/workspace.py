@@ -1,9 +1,9 @@
-"""The project folder, and where a path named by the model really leads.
+"""The project folder, and resolution of paths named by the model.
 
-Judging and opening are apart: `resolve` follows links and opens nothing, so that the policy can ask first;
-`open_read` then opens exactly the place that was judged, folder by folder and without following a link, and only if
-the same folder and file are still there. So a path is resolved once for each call (`path_arguments`): what the policy
-judged and the card showed is what the tool opens, whatever is put at the path meanwhile (docs/security.md).
+Judging and opening are separate: `resolve` follows links and opens nothing, so that the policy can ask first.
+`open_read` then opens exactly the judged location, folder by folder, without following links, and only if the same
+folder and file are still there. A path is resolved once per call (`path_arguments`): what the policy judged and the
+card showed is what the tool opens, even if the path is replaced meanwhile (docs/security.md).
 """
 
 import errno
@@ -21,20 +21,17 @@ from vibe_jupyter.files.real_path import FileId, Kind, OpenFolder, RealPath, rea
 from vibe_jupyter.files.shown_names import REPLACED, decodable_name
 from vibe_jupyter.near_names import near_names
 
-_NAMES_LIMIT: Final = 2_000
-"""Entries of a folder looked at to suggest a near name."""
-_ENTRIES_SHOWN: Final = 20
-"""Entries of a folder named where a file was wanted."""
-_SUGGESTIONS: Final = 3
-"""Near names offered."""
+_NAMES_LIMIT: Final = 2_000  # folder entries compared for suggestions
+_ENTRIES_SHOWN: Final = 20  # folder entries listed if a file was expected
+_SUGGESTIONS: Final = 3  # similar names suggested
 _CHECK: Final = " Check the path; relative paths start at the project folder."
 _WHILE_OPENED: Final = "while it was being opened"
+# Errors of the system, or of `OpenFolder`, for a location that has been replaced.
 SWAPPED: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.ENXIO, errno.ESTALE)
-"""What the system, or `OpenFolder`, says of a place at which something else is by now."""
 
 
 class Located(NamedTuple):
-    """Where a path led when it was judged, every link followed, and what was there."""
+    """Location of a path when it was judged, after following all links, and what was there."""
 
     given: str
     root: Path
@@ -42,37 +39,37 @@ class Located(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Absolute, without links."""
+        """Absolute path without links."""
         return self.real.path
 
     @property
     def kind(self) -> Kind:
-        """What was there."""
+        """Type of what was there."""
         return self.real.kind
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """All that an approval is bound to: another place, folder or file has another identity."""
+        """Everything that an approval is bound to: a different location, folder or file has a different identity."""
         real = self.real
         return self.given, str(real.path), real.kind, str(real.file), str(real.folder), str(real.folder_id)
 
     @property
     def inside(self) -> bool:
-        """Whether it is the project folder or below it."""
+        """True if it is the project folder or inside it."""
         return self.path == self.root or self.root in self.path.parents
 
     @property
     def shown(self) -> str:
-        """How to name it to people and to the model: relative to the project where it is inside."""
+        """Display path: relative to the project if inside it, else absolute."""
         return str(self.path.relative_to(self.root)) if self.inside else str(self.path)
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be read without asking, so that reading it before the approval gives nothing away."""
+        """True if it may be read without asking, so that reading it before approval reveals nothing."""
         return self.inside and self.protection("read") is None
 
     def protection(self, access: Access) -> str | None:
-        """Why this access asks although the place may be inside, in words after its name; None when it need not."""
+        """Return why this access requires approval even inside the project, worded to follow the name, or None."""
         names = self.path.relative_to(self.root).parts if self.inside else self.path.parts
         return protection_reason(names, access) or (self._shadows() if access == "write" and self.inside else None)
 
@@ -82,17 +79,19 @@ class Located(NamedTuple):
 
 
 class Workspace:
-    """One project folder."""
+    """A project folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
 
     def resolve(self, path: str) -> Located:
-        """Where `path` leads; relative paths start at the project folder, ``~`` is the home. U+FFFD stands for a byte
-        of a name that isn't UTF-8, since the model and the user see it so; if one name alone fits, that one is meant.
+        """Resolve `path`, relative to the project folder; ``~`` is the home folder.
+
+        U+FFFD stands for a byte of a name that isn't UTF-8, as it is displayed to the model and the user. It is
+        resolved if exactly one name fits.
 
         Raises:
-            ToolError: the path cannot lead anywhere.
+            ToolError: The path can't lead anywhere.
         """
         located = Located(given=path, root=self.root, real=real_path(path, self.root))
         while REPLACED in path and (meant := self._undecodable_path(located)) is not None:
@@ -100,10 +99,10 @@ class Workspace:
         return located
 
     def require(self, located: Located, *kinds: Kind) -> None:
-        """Refuse what is not there, or not of these kinds, in words that help to find the right path.
+        """Refuse locations that are missing or of another kind, with a message that helps to find the right path.
 
         Raises:
-            ToolError: it is missing, a folder, or a device, pipe or socket.
+            ToolError: It is missing, a folder, a file, or a device, pipe or socket.
         """
         if located.kind in kinds:
             return
@@ -116,10 +115,10 @@ class Workspace:
 
     @contextmanager
     def open_read(self, located: Located) -> Generator[BinaryIO]:
-        """The regular file at exactly this place.
+        """Open the regular file at exactly this location.
 
         Raises:
-            ToolError: it is no regular file, may not be read, or another one is there than was judged.
+            ToolError: It isn't a regular file, can't be read, or has been replaced since it was judged.
         """
         self.require(located, "regular")
         try:
@@ -137,10 +136,10 @@ class Workspace:
 
     @contextmanager
     def open_folder(self, located: Located) -> Generator[OpenFolder]:
-        """The folder at exactly this place.
+        """Open the folder at exactly this location.
 
         Raises:
-            ToolError: it is no folder, may not be entered, or another one is there than was judged.
+            ToolError: It isn't a folder, can't be entered, or has been replaced since it was judged.
         """
         self.require(located, "directory")
         try:
@@ -151,7 +150,7 @@ class Workspace:
             yield folder
 
     def _undecodable_path(self, located: Located) -> str | None:
-        """The path with its first missing part as the name that isn't UTF-8, if one alone is shown like that part."""
+        """Replace the first missing part by a name that isn't UTF-8, if exactly one is displayed like that part."""
         folder = located.real.folder
         if located.kind != "missing" or (folder != self.root and self.root not in folder.parents):
             return None
@@ -165,7 +164,7 @@ class Workspace:
         return str(folder.joinpath(fitting[0], *rest)) if len(fitting) == 1 else None
 
     def near_paths(self, located: Located) -> str:
-        """What else may be meant by a path where nothing is."""
+        """Suggest similar paths for one that doesn't exist."""
         folder = located.real.folder
         if folder != self.root and self.root not in folder.parents:
             return _CHECK
@@ -181,7 +180,7 @@ class Workspace:
 
 
 class ChangedPlace(ToolError):
-    """Something else is at a place by now than what the call was allowed for."""
+    """The location has been replaced since the call was approved."""
 
     def __init__(self, located: Located, doing: str) -> None:
         what = f"{located.given!r} was changed {doing}"

@@ -1,4 +1,4 @@
-"""Which files of a folder were written in a span of time, by whomever."""
+"""Find files that were modified within a time span, by any program."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -8,26 +8,24 @@ from typing import Final
 
 from vibe_jupyter.files.search_rules import DEFAULT_FOLDERS
 
-MOST_ENTRIES: Final = 20_000
-"""Files and folders that are looked at; what lies beyond is not found."""
+MOST_ENTRIES: Final = 20_000  # files and folders scanned; later ones aren't found
+# Seconds by which a file's time may precede the clock's: the kernel uses the time of its last tick.
 _CLOCK_STEP: Final = 0.01
-"""Seconds by which a file's time may lie before that of the clock: the system takes it from its last tick."""
-_NOTEBOOK: Final = ".ipynb"
-"""A page saves notebooks by itself."""
+_NOTEBOOK: Final = ".ipynb"  # saved by the front end on its own
 
 
 def written_between(root: Path, began: float, ended: float, left_out: Collection[str] = ()) -> list[str]:
-    """Files below a folder whose time lies between these, by name from there, sorted.
+    """Return the files below a folder that were modified in this time span, as sorted relative paths.
 
     Args:
-        root: the folder; links, hidden files and `DEFAULT_FOLDERS` in it are not looked at.
-        began: seconds since 1970.
-        ended: the same.
-        left_out: paths of other folders that are not looked at.
+        root: The folder. Links, hidden files and `DEFAULT_FOLDERS` in it are skipped.
+        began: Start, in seconds since the epoch.
+        ended: End, in seconds since the epoch.
+        left_out: Paths of other folders to skip.
     """
     found: list[str] = []
     for entry in _files(root, left_out):
-        with suppress(OSError):  # it is gone meanwhile
+        with suppress(OSError):  # it was deleted
             if began - _CLOCK_STEP <= entry.stat(follow_symlinks=False).st_mtime <= ended:
                 found.append(os.path.relpath(entry.path, root))
     return sorted(found)
@@ -38,7 +36,7 @@ def _files(root: Path, left_out: Collection[str]) -> Iterator[os.DirEntry[str]]:
     while folders:
         try:
             entries = list(os.scandir(folders.pop()))
-        except OSError:  # nobody reads it, or it is gone
+        except OSError:  # unreadable, or deleted meanwhile
             continue
         left -= len(entries)
         if left < 0:

@@ -1,4 +1,4 @@
-"""The user's kernel: its main thread, the code that runs there, and clicks meanwhile.
+"""The user's kernel: its main thread, the code that runs on it, and widget clicks handled meanwhile.
 
 Start reading at `vibe_jupyter.kernel.pump`, then `main_thread`.
 """

@@ -1,4 +1,4 @@
-"""Run code in the user's kernel, beside the notebook: its deadline, its interrupts, how it ended."""
+"""Run code in the user's kernel outside the notebook's history: deadline, interrupts and outcome."""
 
 import builtins
 import contextlib
@@ -44,32 +44,30 @@ from vibe_jupyter.protocol import ExecutionResult, RaisedError
 from vibe_jupyter.tools.contract import OnAsking, unheard
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
+# Error raised by `input()` and `getpass()` where the front end has no text prompt.
 NOBODY_TYPES: Final = (
     "{called}() was called, but nobody can type here. Set the value in the code; take a secret from an environment "
     "variable."
 )
-"""The error in code that wants a typed answer where the front end has no text prompt."""
 Status = Literal["ok", "error", "interrupted", "timeout"]
 
 
 class ExecutionAttempt:
-    """One execution under a deadline, and how it was interrupted."""
+    """An execution of code under a deadline."""
 
     def __init__(self, timeout: float | None, on_asking: OnAsking = unheard) -> None:
         self._on_asking = on_asking
         self._deadline = Deadline(timeout)
         self._asks = False
-        self.has_asked = False
-        """Whether the code asked the user for something: a front end may keep the answer as an output."""
+        self.has_asked = False  # True once the code asked for input; a front end may store the answer as an output
         self._running = False
         self._timed_out = False
         self._interrupted = False
         self._outcome: CellResult | None = None
-        self.late_press = False
-        """Whether the user interrupted when the code was over already, or had not begun."""
+        self.late_press = False  # True if the user interrupted before the code began or after it ended
 
     def run(self, execute: Callable[[], CellResult]) -> None:
-        with self._deadline.running():  # after it, it would interrupt whatever runs next
+        with self._deadline.running():  # stop the clock afterwards, or the deadline would interrupt whatever runs next
             try:
                 self._run(execute)
             except KeyboardInterrupt:
@@ -80,7 +78,7 @@ class ExecutionAttempt:
     def _run(self, execute: Callable[[], CellResult]) -> None:
         try:
             self._running = True
-            if self.late_press:  # rather an early one: the user wants nothing to begin
+            if self.late_press:  # the interrupt came before the start, so run nothing
                 self._interrupted = True
                 return
             self._outcome = execute()
@@ -90,7 +88,7 @@ class ExecutionAttempt:
     def on_sigint(self, proceed: Proceed) -> None:
         by_deadline = self._deadline.sent()
         if not self._running:
-            # What was changed for the code is being put back; that must not be cut short.
+            # Patches are being restored; interrupting that would leave the shell half patched.
             self.late_press = self.late_press or not by_deadline
         elif by_deadline:
             self._timed_out = self._timed_out or not self._interrupted
@@ -101,8 +99,11 @@ class ExecutionAttempt:
             proceed()
 
     def ending_with_interrupt(self, function: Callable[..., object]) -> Callable[..., object]:
-        """IPython's ``!command`` swallows an interrupt, and the next line would run; one that comes while the command
-        starts leaves the command running."""
+        """Wrap IPython's `!command` so that an interrupt ends both the command and the cell.
+
+        IPython swallows the interrupt and continues with the next line. An interrupt that arrives while the command
+        starts would leave the command running, so new child processes are killed.
+        """
 
         def wrapped(*args: object, **more: object) -> object:
             before = set(_children())
@@ -112,7 +113,7 @@ class ExecutionAttempt:
                 if not (self._interrupted or self._timed_out):
                     raise
                 _end(set(_children()) - before)
-                raise KeyboardInterrupt from None  # IPython fails then with an UnboundLocalError of its own
+                raise KeyboardInterrupt from None  # instead of the UnboundLocalError that IPython fails with
             if self._interrupted or self._timed_out:
                 raise KeyboardInterrupt
             return result
@@ -121,8 +122,10 @@ class ExecutionAttempt:
 
     @contextmanager
     def patient(self, kernel: object) -> Generator[None]:
-        """While code asks the user something, its time does not run: a box that nobody filled in yet would stay, dead,
-        and keep every later one from opening."""
+        """Stop the clock while the code waits for user input.
+
+        If the deadline interrupted an open prompt, the front end would keep a dead input box that blocks later ones.
+        """
         owners: list[tuple[object, str]] = [(builtins, "input"), (getpass, "getpass")]
         owners += [(kernel, "raw_input"), (kernel, "getpass")] if kernel is not None else []
         with ExitStack() as stack:
@@ -144,7 +147,7 @@ class ExecutionAttempt:
 
     @contextmanager
     def _told(self) -> Generator[None]:
-        """IPython asks through a function of its own, which asks through the kernel's: told is the outermost alone."""
+        """Report only the outermost prompt: IPython's `input` calls the kernel's `raw_input`, and both are wrapped."""
         outermost, self._asks, self.has_asked = not self._asks, True, True
         try:
             if outermost:
@@ -156,7 +159,7 @@ class ExecutionAttempt:
                 self._on_asking(False)
 
     def shown(self, show: Callable[..., object]) -> Callable[..., object]:
-        """IPython's `showtraceback`, without the frames of ours in which what ended the code was raised."""
+        """Wrap IPython's `showtraceback` to drop our own frames from tracebacks of interrupts and refused prompts."""
 
         def shown(*args: object, **more: object) -> object:
             _, error, trace = sys.exc_info()
@@ -174,14 +177,14 @@ class ExecutionAttempt:
         return "ok" if self._outcome is not None and self._outcome.success else "error"
 
     def error(self, outputs: tuple[Output, ...]) -> RaisedError | None:
-        """None unless the status is error."""
+        """Return the error if the status is "error", else None."""
         if self.status() != "error" or self._outcome is None:
             return None
         return raised_error(self._outcome.error_before_exec or self._outcome.error_in_exec, outputs)
 
 
 def raised_error(raised: BaseException | None, outputs: tuple[Output, ...]) -> RaisedError:
-    """An error of code, with the traceback as the outputs of the code show it."""
+    """Describe an exception, with the traceback taken from the code's error output if there is one."""
     name = type(raised).__name__
     for output in reversed(outputs):
         if output["output_type"] == "error" and output["ename"] == name:
@@ -194,19 +197,21 @@ def raised_error(raised: BaseException | None, outputs: tuple[Output, ...]) -> R
 
 
 class CodeRunner:
-    """Runs one piece of code at a time, on the main thread."""
+    """Executor of code in the user's kernel, one piece at a time. Main thread only."""
 
     def __init__(
         self, shell: object, pump: Pump | None, *, on_ran: Callable[[], None] = lambda: None, in_copy: bool = False
     ) -> None:
-        """One for a shell.
+        """Create a runner for a shell.
 
         Args:
-            shell: of IPython.
-            pump: of its kernel; None in a terminal.
-            on_ran: called when code is over, while the names it bound are still there; must not raise.
-            in_copy: whether this is a copy of the kernel, which reaches no front end.
+            shell: IPython's shell.
+            pump: The kernel's pump, or None in a terminal.
+            on_ran: Called after the code ended, before its names are restored. Must not raise.
+            in_copy: True in a forked copy of the kernel, which has no front end.
         """
+        # Entered around the code alone, without what the runner does before and after it.
+        self.watching: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
         self._on_ran = on_ran
         self._shell = cast(IPythonShell, shell)
         self._kernel = None if in_copy else cast(IPythonKernel | None, getattr(shell, "kernel", None))
@@ -214,7 +219,7 @@ class CodeRunner:
 
     @property
     def shell(self) -> object:
-        """IPython's, in which it runs."""
+        """IPython's shell, in which the code runs."""
         return self._shell
 
     def run(
@@ -227,17 +232,21 @@ class CodeRunner:
         on_asking: OnAsking = unheard,
         on_shown: OnShown = unseen,
     ) -> ExecutionResult:
-        """Run it to its end, or to the end of `timeout` seconds; then say if the cell got outputs of it.
+        """Run code until it ends or `timeout` seconds have passed. Calls `on_shown` if the cell received outputs.
 
-        Without `keep` the names it binds at the top level are bound afterwards as before. A user's interrupt goes
-        on to the handler that stood before, so that the run hears of it too.
+        Without `keep`, top-level names are restored afterwards. A user's interrupt is passed on to the previous
+        handler, so that it reaches the agent's run as well.
         """
         outputs = CollectedOutputs()
         names = NamespaceChanges(self._shell.user_ns)
         attempt, shown = ExecutionAttempt(timeout, on_asking), threading.Event()
         began = time.monotonic()
         with sigint_goes_to(attempt.on_sigint) as proceed:
-            with self._capture_outputs(outputs, on_output, shown.set), self._beside_the_notebook(code, attempt):
+            with (
+                self._capture_outputs(outputs, on_output, shown.set),
+                self._beside_the_notebook(code, attempt),
+                self.watching(),
+            ):
                 attempt.run(lambda: self._shell.run_cell(code, store_history=False))
             if shown.is_set() or attempt.has_asked:
                 on_shown()
@@ -253,7 +262,7 @@ class CodeRunner:
             if not keep:
                 names.restore()
         if attempt.late_press:
-            with contextlib.suppress(KeyboardInterrupt):  # the result is there; the run hears of it
+            with contextlib.suppress(KeyboardInterrupt):  # the result is complete; the interrupt is for the run
                 proceed()
         return result
 
@@ -272,11 +281,11 @@ class CodeRunner:
         streams = sys.stdout, sys.stderr
         payloads = list(shell.payload_manager.read_payload())
         changes: list[tuple[object, str, object]] = [
-            # The display hook would look for the `;` in the last cell stored, which is the one around us.
+            # The display hook would look for the `;` in the last stored cell, which is the outer one.
             (hook, "quiet", lambda: _ends_in_semicolon(hook, code)),
             (hook, "update_user_ns", _ignore_call),
             (hook, "log_output", _ignore_call),
-            # IPython 9 keeps all that a cell prints, for the history of the cell around us and without bounds.
+            # IPython 9 stores everything a cell prints in the outer cell's history, without a limit.
             (shell.history_manager, "outputs", _Forgetful()),
             (shell, "ask_exit", refuse_exit),
             (shell, "showtraceback", attempt.shown(shell.showtraceback)),
@@ -292,13 +301,13 @@ class CodeRunner:
                 shell.hooks["show_in_pager"] = _page_as_output
                 yield
             finally:
-                # Of a kernel, `sys.__stdout__` is no way back: nothing that is printed there reaches a cell.
+                # `sys.__stdout__` can't be used for the reset: in a kernel, text printed there reaches no cell.
                 sys.stdout, sys.stderr = streams
                 shell.hooks["show_in_pager"] = pager
                 hook.exec_result, compiler.flags = outer_result, outer_flags
-                # ipykernel 7.4 fails the outer cell for an error in a display, also for one of ours.
+                # ipykernel 7.4 fails the outer cell because of an error in a display, even one of this code.
                 setattr(shell, "_last_traceback_during_displayhook", False)  # noqa: B010
-                # The code may not ask the front end for new cells.
+                # The code must not make the front end insert cells.
                 shell.payload_manager.clear_payload()
                 for payload in payloads:
                     shell.payload_manager.write_payload(payload, single=False)
@@ -307,7 +316,7 @@ class CodeRunner:
     def _nested_await(self) -> Generator[None]:
         shell, runner = self._shell, self._shell.loop_runner
         if self._pump is None or runner is not shell.loop_runner_map["asyncio"][0]:
-            yield  # nothing runs around us, or the user chose another runner
+            yield  # no outer cell is running, or the user chose another loop runner
             return
         shell.loop_runner = run_nested
         try:
@@ -318,14 +327,14 @@ class CodeRunner:
 
 
 class _Forgetful(dict[int, list[object]]):
-    """A history of outputs in which nothing stays."""
+    """Output history that stores nothing."""
 
     def __missing__(self, number: int) -> list[object]:
         return []
 
 
 def _page_as_output(data: dict[str, Any] | str, start: int = 0, screen_lines: int = 0) -> None:
-    """Help is for who asked, not for a pager of the front end."""
+    # `obj?` should return its text to the agent rather than open the front end's pager.
     display_page(data, start, screen_lines)
 
 
@@ -337,7 +346,6 @@ def _ends_in_semicolon(hook: Any, code: str) -> bool:
 
 
 def refuse_exit() -> NoReturn:
-    """In the place of what `exit` calls."""
     raise SystemExit("The kernel belongs to the user; it cannot be shut down from here.")
 
 

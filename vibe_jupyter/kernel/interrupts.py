@@ -1,4 +1,4 @@
-"""Our own SIGINT handler around a stretch of the main thread."""
+"""SIGINT handling on the main thread: handlers for a block, interrupts of a prompt, deadlines of code."""
 
 import _thread
 import functools
@@ -11,23 +11,21 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from traceback import walk_tb
 from types import FrameType
 from typing import ClassVar, Final
 
 from vibe_jupyter.kernel.ipython_types import patched_attribute
 
-Proceed = Callable[[], None]
-"""Does what would have been done without our handler; most often it raises KeyboardInterrupt."""
+Proceed = Callable[[], None]  # runs the previous handler, which usually raises KeyboardInterrupt
 
-AGAIN: Final = 1.0
-"""Seconds after which code that swallowed an interrupt, or missed it, is interrupted again."""
-_MOST_SIGNALS: Final = 65_536
-"""Read at a time."""
+AGAIN: Final = 1.0  # seconds until code that swallowed or missed an interrupt is interrupted again
+_MOST_SIGNALS: Final = 65_536  # bytes per read
 
 
 @contextmanager
 def sigint_goes_to(handler: Callable[[Proceed], None]) -> Generator[Proceed]:
-    """Call `handler` on each SIGINT. Main thread only."""
+    """Route SIGINT to `handler` inside the block. Main thread only."""
     previous = signal.getsignal(signal.SIGINT)
 
     def proceed() -> None:
@@ -47,28 +45,30 @@ def sigint_goes_to(handler: Callable[[Proceed], None]) -> Generator[Proceed]:
 
 
 class Presses:
-    """Owns SIGINT from the first line of a prompt to after its static output. Main thread, but where said.
+    """Interrupt counter that owns SIGINT from the first line of a prompt until its static output is written.
 
-    A press is counted, and raised only where something waits for it (`raising`): an exception anywhere else could leave
-    a run that nobody ends, half an import, or an answer without its transcript.
+    Interrupts are counted, and raised only inside `raising()`, where code is prepared for them. Raised anywhere
+    else, a KeyboardInterrupt could leave an orphaned run, a half-finished import, or an answer without a transcript.
+
+    Main thread only, except where noted.
     """
 
     def __init__(self) -> None:
-        self.count = 0
-        """Presses since the prompt began. Any thread may read it."""
-        self.waits: Callable[[], bool] = _no
-        """Whether code that may be interrupted runs, such as the handler of a click."""
+        self.count = 0  # interrupts since the prompt began; safe to read from any thread
+        self.waits: Callable[[], bool] = _no  # True while interruptible code runs, such as a click handler
         self._owned = False
         self._raises = False
+        # For a signal sent by `end_code`: whether its code is still running.
+        self._to_end: Callable[[], bool] | None = None
 
     @contextmanager
     def owned(self) -> Generator[None]:
-        """Count presses meanwhile; inside another such stretch, and on other threads, nothing is changed."""
+        """Count interrupts inside the block. Does nothing in a nested block or on another thread."""
         if self._owned or threading.current_thread() is not threading.main_thread():
             yield
             return
         previous = signal.getsignal(signal.SIGINT)
-        self.count, self._raises = 0, False
+        self.count, self._raises, self._to_end = 0, False, None
         try:
             signal.signal(signal.SIGINT, self._on_signal)
             self._owned = True
@@ -79,7 +79,7 @@ class Presses:
 
     @contextmanager
     def raising(self, raises: bool = True) -> Generator[None]:
-        """Let a press raise KeyboardInterrupt meanwhile, or only count it where `raises` is false."""
+        """Let an interrupt raise KeyboardInterrupt inside the block, or only be counted if `raises` is False."""
         before = self._raises
         try:
             self._raises = raises
@@ -88,20 +88,29 @@ class Presses:
             self._raises = before
 
     def hold(self) -> None:
-        """A press was raised and has reached whoever deals with it: from now on it is only counted."""
+        """Stop raising: an interrupt has reached its handler."""
         self._raises = False
 
+    def end_code(self, still_runs: Callable[[], bool]) -> None:
+        """Interrupt code without counting it, unless it has ended by then. Thread-safe."""
+        self._to_end = still_runs
+        interrupt_main_thread()
+
     def check(self) -> None:
-        """Raise a press that was only counted.
+        """Raise the interrupt if one was only counted.
 
         Raises:
-            KeyboardInterrupt: somebody pressed.
+            KeyboardInterrupt: The user interrupted.
         """
         if self.count:
             raise KeyboardInterrupt
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
+        still_runs, self._to_end = self._to_end, None
+        if still_runs is None:
+            self.count += 1
+        elif not still_runs():
+            return
         if self._raises or self.waits():
             signal.default_int_handler(number, frame)
 
@@ -111,26 +120,24 @@ def _no() -> bool:
 
 
 class Deadline:
-    """Interrupts the main thread when the time is over, or soon, and again while the code does not end."""
+    """Timer that interrupts the main thread once time is up, and again until the code ends."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._over = False
         self._changed = threading.Event()
         self._sent = False
+        # Receives a byte for each signal while the code runs. Polled rather than waited on: a forked copy counts as
+        # deadlocked if all its threads wait for locks, and this thread must not hide that.
         self._signals: socket.socket | None = None
-        """A byte for each signal, while the code runs. Not waited for: a copy of the kernel in which all threads wait
-        for locks is stalled, and the thread of this one must not hide it."""
-        self._is_noticed = False
-        """Whether there was an interrupt that Python's handler has not seen yet."""
+        self._is_noticed = False  # True after an interrupt that Python's handler hasn't processed yet
         self._asks = False
-        self._asked = 0.0
-        """Seconds in which the code waited for the user."""
+        self._asked = 0.0  # seconds the code spent waiting for user input
         self._thread = threading.Thread(target=self._watch_clock, name="vibe-deadline", daemon=True)
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """While the code does; afterwards no more signal comes. Main thread."""
+        """Run the timer inside the block; no signal is sent after it. Main thread only."""
         signals, written = socket.socketpair()
         with signals, written:
             signals.setblocking(False)
@@ -148,7 +155,7 @@ class Deadline:
 
     @contextmanager
     def asking(self) -> Generator[None]:
-        """The code waits for the user: that time is not the code's."""
+        """Exclude the time inside the block, in which the code waits for the user."""
         began = time.monotonic()
         try:
             self._asks = True
@@ -158,11 +165,11 @@ class Deadline:
             self._asks = False
 
     def soon(self) -> None:
-        """The user wants the end; the first signal of it may be swallowed, by a `__del__` or by the code."""
+        """Repeat the user's interrupt shortly: the first one may be swallowed by a `__del__` or by the code."""
         self._changed.set()
 
     def sent(self) -> bool:
-        """Whether the signal just received is this deadline's own; says so once for each. In the handler."""
+        """Return whether this deadline sent the signal being handled, and reset. Call from the signal handler."""
         self._read_signals()
         self._is_noticed = False
         sent, self._sent = self._sent, False
@@ -186,8 +193,8 @@ class Deadline:
             self._seconds, due = None, time.monotonic() + AGAIN
 
     def _send_missed(self) -> None:
-        """A press that came between Python's last look for one and a call that blocks did not end that call."""
-        was_noticed, self._is_noticed = self._is_noticed, True  # before they are read: the handler may come between
+        """Resend a missed interrupt: one that arrived after Python's last signal check but before a blocking call."""
+        was_noticed, self._is_noticed = self._is_noticed, True  # set before reading: the handler may run in between
         if was_noticed:
             interrupt_main_thread()
         elif signal.SIGINT not in self._read_signals():
@@ -199,27 +206,26 @@ class Deadline:
         return b""
 
     def _left(self, began: float) -> float:
-        """Seconds that the code may still run; some, as long as it waits for the user."""
+        """Return the seconds left. While the code waits for input, at least `AGAIN`."""
         assert self._seconds is not None
         left = self._seconds + self._asked - (time.monotonic() - began)
         return max(left, AGAIN) if self._asks else left
 
 
-_set_wakeup_fd: Final = signal.set_wakeup_fd
-"""Python's own."""
+_set_wakeup_fd: Final = signal.set_wakeup_fd  # the original; the code sees a patched one
 
 
 class _Wakeup:
-    """Where the process writes its signals."""
-
-    fd: ClassVar[int] = -1
-    """Ours; -1 while there is none."""
+    fd: ClassVar[int] = -1  # our wakeup fd, or -1 while there is none
 
 
 @contextmanager
 def _signals_written(ours: int) -> Generator[None]:
-    """Each signal is written there at once, also one that Python's handler is not called for: one that came between
-    Python's last look and a call that blocks, or that another thread got. The code keeps a wakeup fd of its own."""
+    """Write each signal to `ours` immediately, without waiting for Python's handler.
+
+    Python runs its handler only between bytecodes, so a signal that arrives just before a blocking call, or on
+    another thread, is otherwise noticed late. Wakeup fds that the code sets for itself keep working.
+    """
     _keep_from_children()
 
     def set_fd_of_code(fd: int, /, *, warn_on_full_buffer: bool = True) -> int:
@@ -227,7 +233,7 @@ def _signals_written(ours: int) -> Generator[None]:
         return -1 if before == ours else before
 
     before = _set_wakeup_fd(ours, warn_on_full_buffer=False)
-    if before != -1:  # of a loop around us, which needs it
+    if before != -1:  # an enclosing event loop depends on it
         _set_wakeup_fd(before)
         yield
         return
@@ -244,7 +250,7 @@ def _signals_written(ours: int) -> Generator[None]:
 
 @functools.cache
 def _keep_from_children() -> None:
-    """What a child of `os.fork` receives is no signal of ours."""
+    # A forked child inherits the wakeup fd; its signals must not be reported as the kernel's.
     if sys.platform != "win32":
         os.register_at_fork(after_in_child=_forget_wakeup)
 
@@ -255,10 +261,16 @@ def _forget_wakeup() -> None:
 
 
 def interrupt_main_thread() -> None:
-    """Send the signal of an interrupt, from any thread."""
+    """Send SIGINT to the main thread. Thread-safe."""
     main = threading.main_thread().ident
     if sys.platform == "win32" or main is None:
         _thread.interrupt_main()
     else:
         # A real signal also ends a blocking system call, such as a sleep.
         signal.pthread_kill(main, signal.SIGINT)
+
+
+def raised_by_handler(error: BaseException) -> bool:
+    """Return whether a currently installed signal handler raised this error."""
+    codes = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    return any(frame.f_code in codes for frame, _ in walk_tb(error.__traceback__))

@@ -1,6 +1,6 @@
-"""What this package uses of IPython: its shell as types, attributes set for a while, and the names that code binds.
+"""Types for IPython and ipykernel, temporary attribute patches, and namespace diffs.
 
-Much of it is private to ipykernel: `vibe_jupyter.kernel.pump` probes for it, and the kernel matrix tests it.
+Much of this is private to ipykernel: `vibe_jupyter.kernel.pump` probes for it, and the kernel matrix tests it.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
@@ -13,19 +13,18 @@ if TYPE_CHECKING:
     import zmq
 
 Frames = list["zmq.Frame"]
-Message = dict[str, Any]
-"""A Jupyter message, with ``header``, ``parent_header``, ``metadata`` and ``content``."""
+Message = dict[str, Any]  # a Jupyter message: header, parent_header, metadata and content
 Receive = Callable[[Frames], Awaitable[None] | None]
 
+# Names that IPython itself binds in the namespace.
 _NOT_OF_THE_CODE: Final = lazy_pattern(r"_{1,3}|_\d+|_i+\d*|_exit_code|_(ih|oh|dh)|__\w+__")
-"""Names that IPython itself keeps in the namespace."""
 
+# IPython's own objects. Walking their attributes would traverse the whole shell and kernel.
 _LEADS_TO_SHELL: Final = frozenset({"exit", "get_ipython", "quit"})
-"""IPython's own: who walks their attributes walks all of the shell and the kernel."""
 
 
 class ShellStream(Protocol):
-    """A `zmq.eventloop.zmqstream.ZMQStream`."""
+    """Interface of `zmq.eventloop.zmqstream.ZMQStream`."""
 
     socket: "zmq.Socket[bytes]"
 
@@ -35,10 +34,9 @@ class ShellStream(Protocol):
 
 
 class KernelSession(Protocol):
-    """A `jupyter_client.session.Session`."""
+    """Interface of `jupyter_client.session.Session`."""
 
-    auth: object | None
-    """None where messages carry no signature."""
+    auth: object | None  # None if messages aren't signed
     send: Callable[..., Message | None]
 
     def feed_identities(self, msg_list: Frames, copy: bool = True) -> tuple[list[bytes], Frames]: ...
@@ -48,7 +46,7 @@ class KernelSession(Protocol):
 
 
 class IPythonKernel(Protocol):
-    """An `ipykernel.ipkernel.IPythonKernel`."""
+    """Interface of `ipykernel.ipkernel.IPythonKernel`."""
 
     session: KernelSession
     iopub_socket: object
@@ -59,7 +57,7 @@ class IPythonKernel(Protocol):
 
 
 class CellResult(Protocol):
-    """An `IPython.core.interactiveshell.ExecutionResult`."""
+    """Interface of `IPython.core.interactiveshell.ExecutionResult`."""
 
     error_before_exec: BaseException | None
     error_in_exec: BaseException | None
@@ -67,7 +65,7 @@ class CellResult(Protocol):
 
 
 class PayloadManager(Protocol):
-    """What a cell asks of the front end besides output: a pager, a new cell, the end of the kernel."""
+    """Requests of a cell to the front end other than output: open a pager, insert a cell, shut down the kernel."""
 
     def read_payload(self) -> list[dict[str, Any]]: ...
     def write_payload(self, data: dict[str, Any], single: bool = True) -> None: ...
@@ -75,7 +73,7 @@ class PayloadManager(Protocol):
 
 
 class IPythonShell(Protocol):
-    """An `IPython.core.interactiveshell.InteractiveShell`."""
+    """Interface of `IPython.core.interactiveshell.InteractiveShell`."""
 
     user_ns: MutableMapping[str, object]
     loop_runner: Callable[..., Any]
@@ -96,7 +94,7 @@ class IPythonShell(Protocol):
 
 @contextmanager
 def patched_attribute(owner: object, name: str, value: object) -> Generator[None]:
-    """Set an attribute of one object for a while, also one that its class defines."""
+    """Temporarily set an attribute on one object, shadowing any attribute of its class."""
     own = vars(owner)
     had, before = name in own, own.get(name)
     setattr(owner, name, value)
@@ -110,7 +108,7 @@ def patched_attribute(owner: object, name: str, value: object) -> Generator[None
 
 
 class NamespaceChanges:
-    """The namespace as it was; ask after the code ran."""
+    """Snapshot of a namespace's bindings, compared with the current ones after code ran."""
 
     def __init__(self, namespace: MutableMapping[str, object]) -> None:
         self._namespace = namespace
@@ -120,11 +118,11 @@ class NamespaceChanges:
         return _of_the_code(name for name in list(self._namespace) if name not in self._before)
 
     def changed(self) -> tuple[str, ...]:
-        """Bound to another object, or unbound."""
+        """Return the names that were rebound or deleted."""
         return _of_the_code(name for name in self._before if not self._is_same(name))
 
     def restore(self) -> None:
-        """Bind everything as it was. Objects changed in place stay changed."""
+        """Restore all bindings. Objects mutated in place stay changed."""
         for name in [name for name in list(self._namespace) if name not in self._before]:
             del self._namespace[name]
         for name in [name for name in self._before if not self._is_same(name)]:
@@ -135,13 +133,13 @@ class NamespaceChanges:
 
 
 def user_names(namespace: Mapping[str, object], hidden: Mapping[str, object]) -> dict[str, object]:
-    """The user's variables: no names of IPython's own, none that begin with an underscore.
+    """Return the user's variables, without IPython's names and those with a leading underscore.
 
-    `globals()` takes any key; what code cannot name is no variable.
+    Keys of `globals()` that aren't identifiers are skipped too.
     """
     return {
         name: value
-        for name, value in dict(namespace).items()  # a thread of the user's may add names meanwhile
+        for name, value in dict(namespace).items()  # copied first: a user's thread may add names during iteration
         if type(name) is str
         and name.isidentifier()
         and not name.startswith("_")
@@ -150,7 +148,7 @@ def user_names(namespace: Mapping[str, object], hidden: Mapping[str, object]) ->
 
 
 def searched_names(namespace: Mapping[str, object], hidden: Mapping[str, object]) -> dict[str, object]:
-    """Everything that may hold a value of the user's, also the history of outputs: all but what leads to the shell."""
+    """Return everything that may hold a user's value, including the output history, except references to the shell."""
     return {
         name: value
         for name, value in dict(namespace).items()

@@ -1,10 +1,10 @@
-"""The main thread of the user's kernel, lent to work of the agent and, while no cell runs, to work from outside.
+"""Access to the kernel's main thread, for the agent's work during a run and for outside work between cells.
 
-A turn waits behind the cells that run and wait, as a cell of the user would, and lends the main thread until it is
-given back. What is shown meanwhile belongs to the cell that offered the turns.
+A turn is queued behind running and waiting cells, like a cell of the user, and lends out the main thread until it is
+returned. Outputs produced meanwhile belong to the cell that offered the turns.
 
-Everything else that reaches the main thread between cells (a callback of its loop, a timer) may come in the middle of
-an asynchronous cell, and ahead of cells that wait. A message of the shell channel does neither, on any ipykernel.
+Turns use shell-channel messages because any other way to the main thread (loop callbacks, timers) may run in the
+middle of an asynchronous cell, or ahead of queued cells. On every ipykernel version, shell messages do neither.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.kernel.interrupts import AGAIN, Presses, interrupt_main_thread, sigint_goes_to
+from vibe_jupyter.kernel.interrupts import AGAIN, Presses, raised_by_handler, sigint_goes_to
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, Message
 from vibe_jupyter.kernel.outputs import flush_streams
 from vibe_jupyter.kernel.pump import Pump
@@ -26,20 +26,14 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 T = TypeVar("T")
 
-INTERRUPT_GRACE: Final = 2.0
-"""Seconds a run has after an interrupt to answer its open calls."""
-SECOND_GRACE: Final = 0.3
-"""Seconds it has from a second interrupt on; people press twice, and most runs end faster than that."""
-START_GRACE: Final = 2.0
-"""Seconds that work may wait for a cell to begin serving: a run is started just before."""
-_WAIT: Final = 0.020
-"""Seconds between two looks for work; a shell message ends the wait at once."""
+INTERRUPT_GRACE: Final = 2.0  # seconds that open calls of a run have to finish after an interrupt
+SECOND_GRACE: Final = 0.3  # seconds left after a second interrupt; people press twice, and most runs end sooner
+START_GRACE: Final = 2.0  # seconds that work waits for a cell to start serving: runs are started just before
+_WAIT: Final = 0.020  # seconds between polls for work; a shell message ends the wait early
 _OVER: Final = "The cell that would do this is over. Start a new run."
 
-TURN: Final = "vibe_turn"
-"""Type of the message that asks for one."""
-BUSY_WAIT: Final = 60.0
-"""Seconds that a turn waits for running and queued cells."""
+TURN: Final = "vibe_turn"  # message type
+BUSY_WAIT: Final = 60.0  # seconds that a turn waits for running and queued cells
 BUSY: Final = (
     "Nothing was done: the kernel is busy with cells, or with a prompt that waits for the user. Call again when they "
     "have ended, or ask the user to interrupt them."
@@ -49,16 +43,15 @@ _NO_ADDRESS: Final = (
     "This kernel does not say where its shell channel is, so nothing can be done in it between cells. "
     "Update ipykernel, or run the notebook in JupyterLab."
 )
-_ANY: Final = ("*", "0.0.0.0", "::")
-"""Addresses to listen on, none to speak to."""
+_ANY: Final = ("*", "0.0.0.0", "::")  # wildcard addresses: valid to bind, not to connect to
 
 
 class Interrupted(NotebookError):
-    """The user interrupted what ran on the main thread."""
+    """The user interrupted work on the main thread."""
 
 
 class MainThread:
-    """Runs functions of the engine on the main thread, and clicks in between."""
+    """Executor for engine functions on the main thread. Widget clicks are handled in between."""
 
     def __init__(self, pump: Pump | None, presses: Presses | None = None) -> None:
         self._pump = pump
@@ -66,44 +59,45 @@ class MainThread:
         self._presses.waits = lambda: pump is not None and pump.in_handler
         self._lock = threading.Lock()
         self._items: deque[_Item[Any]] = deque()
+        self._taken: _Item[Any] | None = None  # the item taken last
         self._arrived = threading.Event()
         self._server: object | None = None
+        # Awaited before each interruptible call, e.g. to show a view that couldn't be drawn earlier.
         self.before_calls: Callable[[], Awaitable[None]] | None = None
-        """Awaited by each call that an interrupt may end, such as for a view that could not be drawn meanwhile."""
+        # Called with the id of a tool call that wrote outputs to the cell, before anything else is displayed there.
         self.after_outputs: Callable[[str], None] | None = None
-        """Called with the id of a tool call that has put outputs into the cell, before anything else is shown there."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user interrupted the cell that serves; any thread may ask."""
+        """True if the user interrupted the serving cell. Thread-safe."""
         return self._presses.count > 0
 
     @property
     def is_serving(self) -> bool:
-        """Whether a cell serves; any thread may ask."""
+        """True while a cell is serving. Thread-safe."""
         return self._server is not None
 
     @property
     def handled(self) -> Message | None:
-        """The comm message that this thread handles for the cell that serves; None where it handles none."""
+        """The comm message being handled on the calling thread for the serving cell, or None."""
         return self._pump.handled if self._pump is not None else None
 
     def note_outputs(self, call_id: str) -> None:
-        """A tool call has put outputs into the cell. On the main thread."""
+        """Report that a tool call wrote outputs to the cell. Main thread only."""
         if self.after_outputs is not None:
             self.after_outputs(call_id)
 
     async def call(self, function: Callable[[], T], *, raises: bool = True) -> T:
-        """Run `function` on the main thread and wait for it.
+        """Run `function` on the main thread and wait for its result. Cancelling the wait interrupts the function.
 
         Args:
-            function: what to run.
-            raises: whether an interrupt is raised inside it. Not in what only shows something: half a message helps
-                nobody.
+            function: The function to run.
+            raises: Whether an interrupt is raised inside it. False for functions that only display something, where
+                stopping halfway would leave a truncated message.
 
         Raises:
-            Interrupted: the user interrupted it, or the run before it began.
-            NotebookError: no cell serves any more, or the function asked to end the process.
+            Interrupted: The user interrupted the function, or the run before the function began.
+            NotebookError: No cell serves any more, or the function tried to exit the process.
         """
         if raises and self.before_calls is not None:
             await self.before_calls()
@@ -114,16 +108,31 @@ class MainThread:
         self._arrived.set()
         if early:
             asyncio.get_running_loop().call_later(START_GRACE, self._expire_item, item)
-        return await asyncio.wrap_future(item.done)
+        try:
+            return await asyncio.wrap_future(item.done)
+        except asyncio.CancelledError:
+            if raises:
+                self._end_item(item)
+            raise
+
+    def _end_item(self, item: "_Item[Any]") -> None:
+        """Interrupt an abandoned item, and repeat until it ends.
+
+        A signal that arrives between Python's last signal check and a blocking call goes unnoticed. If the user has
+        interrupted, no further signal is needed.
+        """
+        if item.done.running() and not self.interrupted:
+            self._presses.end_code(item.done.running)
+            asyncio.get_running_loop().call_later(AGAIN, self._end_item, item)
 
     def serve(self, until: "concurrent.futures.Future[Any]", *, interrupt: Callable[[], None]) -> bool:
-        """Serve until the future is done; True if the user interrupted.
+        """Serve until the future is done. Returns True if the user interrupted.
 
-        After an interrupt `interrupt` is called once, and the future has `INTERRUPT_GRACE` to end; a second one
-        shortens that to `SECOND_GRACE`. The caller looks at the future: it may still be running.
+        After an interrupt, `interrupt` is called once and the future has `INTERRUPT_GRACE` to finish; a second
+        interrupt shortens that to `SECOND_GRACE`. The future may still be running on return, so the caller checks it.
 
         Raises:
-            NotebookError: a cell serves already, or this is not the main thread.
+            NotebookError: Another cell is serving, or this isn't the main thread.
         """
         server = object()
         try:
@@ -136,10 +145,10 @@ class MainThread:
             self._end_serving(server)
 
     async def serve_beside(self, until: "concurrent.futures.Future[Any]", *, interrupt: Callable[[], None]) -> bool:
-        """As `serve`, for a cell that awaits: the loop of this thread goes on meanwhile.
+        """Serve like `serve`, from a cell that awaits: this thread's event loop keeps running.
 
         Raises:
-            NotebookError: a cell serves already, or this is not the main thread.
+            NotebookError: Another cell is serving, or this isn't the main thread.
         """
         server = object()
         try:
@@ -168,6 +177,9 @@ class MainThread:
                 return
             self._server = None
             left, self._items = self._items, deque()
+            if self._taken is not None:  # unfinished if a user's signal handler raised just before or after it ran
+                left.appendleft(self._taken)
+                self._taken = None
         for item in left:
             item.fail(NotebookError(_OVER))
 
@@ -181,7 +193,7 @@ class MainThread:
     def _serve_until(
         self, until: "concurrent.futures.Future[Any]", interrupt: Callable[[], None], seconds: float
     ) -> Generator[None]:
-        """A step for each item; one without work waits so long."""
+        """Yield after each step. A step without work waits up to `seconds`."""
         until.add_done_callback(lambda _: self._arrived.set())
         deadline: float | None = None
         while not until.done():
@@ -208,11 +220,14 @@ class MainThread:
             else:
                 self._pump.wait(seconds)
         except KeyboardInterrupt:
-            self._presses.hold()  # from the handler of a click, and counted
+            self._presses.hold()  # raised in a click handler, and already counted
 
     def _next_item(self) -> "_Item[Any] | None":
         with self._lock:
-            return self._items.popleft() if self._items else None
+            if not self._items:
+                return None
+            self._taken = self._items[0]  # stored before popping: a signal handler may raise in between
+            return self._items.popleft()
 
     def _run_item(self, item: "_Item[Any]", *, is_interrupted: bool) -> None:
         if not item.done.set_running_or_notify_cancel():
@@ -220,16 +235,18 @@ class MainThread:
         try:
             with self._presses.raising(item.raises):
                 if item.raises and not is_interrupted:
-                    self._presses.check()  # one since the last look was only counted
+                    self._presses.check()  # an interrupt since the last poll was only counted
                 value = item.function()
         except KeyboardInterrupt:
             self._presses.hold()
             item.fail(Interrupted("Interrupted."))
         except (StopIteration, asyncio.CancelledError, GeneratorExit, SystemExit) as error:
-            # Each of these means something of its own to the event loop that waits for the answer.
+            # Each of these has a special meaning to the event loop that awaits the result, so wrap it.
             item.fail(NotebookError(f"It ended with {type(error).__name__}, which goes no further than this."))
-        except BaseException as error:  # noqa: BLE001 (it goes back to whoever called)
+        except BaseException as error:  # passed on to the caller
             item.fail(error)
+            if not item.raises and raised_by_handler(error):
+                raise  # display functions run with interrupts off, but an alarm set by the user must not be swallowed
         else:
             item.done.set_result(value)
 
@@ -241,7 +258,7 @@ class MainThread:
 
 
 class _Item(Generic[T]):
-    """One function and the future of its result."""
+    """A queued function and the future of its result."""
 
     def __init__(self, function: Callable[[], T], *, raises: bool) -> None:
         self.function = function
@@ -249,13 +266,13 @@ class _Item(Generic[T]):
         self.done: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error, unless the caller waits no longer."""
-        if self.done.running() or self.done.set_running_or_notify_cancel():
+        """Set an exception unless the future is done or cancelled."""
+        if not self.done.done() and (self.done.running() or self.done.set_running_or_notify_cancel()):
             self.done.set_exception(error)
 
 
 class KernelBusy(NotebookError):
-    """No turn came in time."""
+    """The kernel stayed busy, so no turn was granted in time."""
 
 
 class _Kernel(IPythonKernel, Protocol):
@@ -265,11 +282,14 @@ class _Kernel(IPythonKernel, Protocol):
 
 
 class CellContext:
-    """The cell that runs when this is made: what is shown within belongs to it, also after its end. Main thread."""
+    """Context of the cell that is running on creation, to attribute later outputs to it, even after its end.
+
+    Main thread only.
+    """
 
     def __init__(self, kernel: object) -> None:
         self._kernel = cast(_Kernel, kernel)
-        # Not a cell itself: it has no number, and none is taken from the notebook's.
+        # Silent and without history: this is no cell, so it has no execution count and must not consume one.
         self._cell: Message = {
             **self._kernel.get_parent("shell"),
             "content": {"silent": True, "store_history": False},
@@ -278,7 +298,7 @@ class CellContext:
 
     @contextmanager
     def entered(self) -> Generator[None]:
-        """As if that cell ran."""
+        """Temporarily set the parent header to that cell's request."""
         kernel = self._kernel
         asked, identities = kernel.get_parent("shell"), kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
         flush_streams()
@@ -291,7 +311,7 @@ class CellContext:
 
 
 class _Turn:
-    """One loan of the main thread."""
+    """A granted or pending loan of the main thread."""
 
     def __init__(self) -> None:
         self.id = secrets.token_hex(16)
@@ -300,7 +320,7 @@ class _Turn:
         self.over: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     def begin(self, error: BaseException | None = None) -> None:
-        """Any thread: it serves now, or cannot."""
+        """Report that the turn began, or failed with `error`. Thread-safe."""
         self.loop.call_soon_threadsafe(self._set_result, error)
 
     def _set_result(self, error: BaseException | None) -> None:
@@ -309,10 +329,10 @@ class _Turn:
 
 
 class MainThreadTurns:
-    """Lends the main thread between cells. Made on the main thread, in the cell that offers it.
+    """Queue of turns on the main thread between cells. Created on the main thread, in the cell that offers them.
 
     Raises:
-        NotebookError: this kernel says not where its shell channel is.
+        NotebookError: The address of the kernel's shell channel can't be determined.
     """
 
     def __init__(self, kernel: object, main_thread: MainThread) -> None:
@@ -322,33 +342,31 @@ class MainThreadTurns:
         self._requests = OwnRequests(self._kernel, TURN)
         self.offer_here()
         self._waiting: dict[str, _Turn] = {}
-        self._lent: _Turn | None = None
-        self._lock = threading.Lock()
+        # Factory of a context manager that wraps each turn, on the main thread.
         self.around: Callable[[], Any] = _nothing_around
-        """Makes a context manager in which each turn passes, on the main thread."""
+        # Called on the main thread when the user interrupts a turn.
         self.on_interrupt: Callable[[], None] = lambda: None
-        """Called on the main thread when the user interrupts during a turn."""
 
     def offer_here(self) -> None:
-        """From now on what is shown in a turn belongs to the cell that runs now. Main thread."""
+        """Attribute outputs of future turns to the cell that is running now. Main thread only."""
         self._cell = CellContext(self._kernel)
 
     def install(self) -> None:
-        """Begin to take turns; in the place of earlier ones if there are any."""
+        """Register the handler, replacing that of an earlier instance."""
         self._handlers[TURN] = self._on_turn
 
     async def close(self) -> None:
-        """Take no more turns. On the engine's loop."""
+        """Unregister the handler and close the socket. On the engine's loop."""
         if self._handlers.get(TURN) == self._on_turn:
             del self._handlers[TURN]
         self._requests.close()
 
     @asynccontextmanager
     async def turn(self, *, patient: bool = False) -> AsyncGenerator[None]:
-        """The main thread serves while this is open. On the engine's loop.
+        """Hold the main thread inside the block. On the engine's loop.
 
         Raises:
-            KernelBusy: running and queued cells took longer than `BUSY_WAIT`, and who asks is not `patient`.
+            KernelBusy: Running and queued cells took longer than `BUSY_WAIT`, and the caller isn't `patient`.
         """
         turn = _Turn()
         self._waiting[turn.id] = turn
@@ -360,43 +378,22 @@ class MainThreadTurns:
             except TimeoutError:
                 raise KernelBusy(BUSY) from None
             yield
-        except asyncio.CancelledError:
-            self._interrupt_turn(turn)
-            raise
         finally:
             self._waiting.pop(turn.id, None)
             turn.over.set_result(None)
 
-    def _interrupt_turn(self, turn: _Turn) -> None:
-        """Nobody waits for what the main thread does: end it as ■ would, and again until that was noticed. A signal
-        between the last look for one and a call that blocks is not."""
-        with self._lock:
-            if self._lent is not turn or self._main_thread.interrupted:
-                return
-            interrupt_main_thread()
-        turn.loop.call_later(AGAIN, self._interrupt_turn, turn)
-
     def _on_turn(self, _stream: object, _identities: object, message: Message) -> None:
-        """Main thread, called by the kernel."""
+        """Handle a turn request. Main thread, called by the kernel."""
         turn = self._waiting.pop(str(message["content"].get("id")), None)
         if turn is None:
-            return  # nobody waits for it any more
+            return  # the requester has given up
         try:
-            # A signal of `_interrupt` that comes late harms nobody.
+            # SIGINT is ignored around serving: a signal from `end_code` may arrive late.
             with sigint_goes_to(ignore_interrupt), self._cell.entered(), self.around():
-                self._serve_turn(turn)
-        except NotebookError as error:  # something serves already, inside whose loop this was called
+                turn.begin()
+                self._main_thread.serve(turn.over, interrupt=self.on_interrupt)
+        except NotebookError as error:  # another cell is serving, and its loop called this handler
             turn.begin(error)
-
-    def _serve_turn(self, turn: _Turn) -> None:
-        with self._lock:
-            self._lent = turn
-        try:
-            turn.begin()
-            self._main_thread.serve(turn.over, interrupt=self.on_interrupt)
-        finally:
-            with self._lock:
-                self._lent = None
 
 
 @contextmanager
@@ -405,11 +402,11 @@ def _nothing_around() -> Generator[None]:
 
 
 def ignore_interrupt(_proceed: object) -> None:
-    """A SIGINT that comes between cells."""
+    """Ignore a SIGINT that arrives between cells."""
 
 
 class OwnRequests:
-    """A client of the kernel, inside the kernel. Sent from one thread, the engine's."""
+    """Client that sends the kernel requests from inside its own process. Used from one thread, the engine's."""
 
     def __init__(self, kernel: IPythonKernel, kind: str) -> None:
         self._kind = kind
@@ -419,11 +416,10 @@ class OwnRequests:
 
         ours = cast(Any, kernel.session)
         self._session: Any = Session(key=ours.key, signature_scheme=ours.signature_scheme)
-        self._socket: Any = None
-        """A `zmq.Socket`; None before the first request."""
+        self._socket: Any = None  # a `zmq.Socket`, created for the first request
 
     def send(self, content: Message) -> None:
-        """Put a request behind what waits already; nothing is answered to it."""
+        """Queue a request behind those already waiting. There is no reply."""
         if self._socket is None:
             import zmq  # noqa: PLC0415 - the kernel has it; IPython in a terminal has no use for it
 
@@ -433,7 +429,7 @@ class OwnRequests:
         self._session.send(self._socket, self._kind, content)
 
     def close(self) -> None:
-        """Say goodbye. On the thread that sends."""
+        """Close the socket. On the sending thread."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -1,7 +1,7 @@
-"""Top-level `await` while the kernel's loop runs.
+"""Top-level `await` while the kernel's event loop is running.
 
-The kernel's event loop is in the middle of running the outer cell, so it cannot be run again; but it can be turned
-from inside. Why so: docs/decisions/001-nested-await.md.
+The loop is busy with the outer cell and can't be started again, but it can be stepped from inside with `_run_once`.
+The reasons are in docs/decisions/001-nested-await.md.
 """
 
 import asyncio
@@ -20,12 +20,11 @@ from vibe_jupyter.kernel.ipython_types import patched_attribute
 
 T = TypeVar("T")
 
-DRAIN: Final = 2.0
-"""Seconds an interrupted coroutine has to end."""
+DRAIN: Final = 2.0  # seconds an interrupted coroutine has to finish
 
 
 class _Loop(Protocol):
-    """What the driver uses of `asyncio.BaseEventLoop` beside its public methods."""
+    """Private attributes of `asyncio.BaseEventLoop` that the driver uses."""
 
     _ready: "deque[Any]"
 
@@ -33,12 +32,12 @@ class _Loop(Protocol):
 
 
 def run_nested(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on the main thread, on the loop that runs there already if one does.
+    """Run a coroutine to completion on the main thread, reusing the running loop if there is one.
 
     Raises:
-        KeyboardInterrupt: the user or a deadline interrupted it; it was cancelled and has ended, or was left
-            behind after `DRAIN`. A coroutine that deals with its cancellation, as IPython's does, gives its result.
-        NotebookError: the loop can be turned neither by us nor by nest-asyncio.
+        KeyboardInterrupt: The user or a deadline interrupted. The coroutine was cancelled, or abandoned after `DRAIN`
+            seconds. If it handles its cancellation, as IPython's does, its result is returned instead.
+        NotebookError: Neither we nor nest-asyncio can step this loop.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -50,7 +49,7 @@ def run_nested(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def can_be_turned(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the private parts of asyncio that the driver needs are there."""
+    """Return whether the loop and asyncio have the private functions that the driver needs."""
     return (
         callable(getattr(loop, "_run_once", None))
         and isinstance(getattr(loop, "_ready", None), deque)
@@ -60,7 +59,7 @@ def can_be_turned(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 class _Drive(Generic[T]):
-    """One coroutine, driven by turning the running loop from inside one of its own callbacks."""
+    """Driver of one coroutine that steps the running loop from inside one of the loop's callbacks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
         self._loop = loop
@@ -80,12 +79,12 @@ class _Drive(Generic[T]):
                 self._note_end()
         if self._interrupted and (self._task.cancelled() or not self._task.done()):
             raise KeyboardInterrupt
-        return self._task.result()  # of one that dealt with its interrupt, too
+        return self._task.result()  # also if the coroutine handled its interrupt
 
     @contextmanager
     def _inside_the_outer_task(self) -> Generator[None]:
         outer = asyncio.current_task(self._loop)
-        # The outer turn of the loop will run as many callbacks as were ready when it began, and not look again.
+        # The outer `_run_once` fixed the number of callbacks to run when it began: the queue must not end up shorter.
         promised = len(self._ready)
         if outer is not None:
             _leave_task(self._loop, outer)
@@ -99,10 +98,10 @@ class _Drive(Generic[T]):
 
     @contextmanager
     def _keeping_the_shut_out(self) -> Generator[None]:
-        """Put off what cannot begin now, instead of losing it.
+        """Defer callbacks that can't start now instead of losing them.
 
-        The outer cell has entered its context, and on ipykernel 7 all shell messages share one: a message that was
-        received before the pump was there would fail to begin, and be gone.
+        The outer cell has entered its context, and ipykernel 7 runs all shell messages in one shared context. A message
+        received before the pump was installed would fail with "cannot enter context" and be lost.
         """
         report = self._loop.call_exception_handler
         kept: list[object] = []
@@ -113,7 +112,7 @@ class _Drive(Generic[T]):
             else:
                 report(failure)
 
-        # Not by `set_exception_handler`: Python 3.12 and newer call that one in the very context that is shut.
+        # Not `set_exception_handler`: Python 3.12+ calls that handler in the very context that can't be entered.
         with patched_attribute(self._loop, "call_exception_handler", keep_or_report):
             try:
                 yield
@@ -124,7 +123,7 @@ class _Drive(Generic[T]):
         while not self._task.done():
             if deadline is None and self._interrupted:
                 deadline = time.monotonic() + DRAIN
-                self._loop.call_later(DRAIN, _wake_loop)  # so that the last turn ends
+                self._loop.call_later(DRAIN, _wake_loop)  # wakes the loop for its last step
             if deadline is not None and time.monotonic() >= deadline:
                 return
             self._turn()
@@ -134,14 +133,14 @@ class _Drive(Generic[T]):
         try:
             proceed()
         except KeyboardInterrupt:
-            # Raised while the loop itself is at work it would lose a callback; a task is cancelled instead. Code of
-            # a task that does not await can only be reached by the exception.
+            # Raised inside the loop's own code, the exception would lose a callback, so the task is cancelled instead.
+            # Code that doesn't await can only be reached by the exception.
             if again or asyncio.current_task(self._loop) is not None:
                 raise
         self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _end_task(self) -> None:
-        """Not left alone: its end would show up in the next cell."""
+        """Cancel the task and run it to its end; left pending, it would finish in the next cell."""
         self._task.cancel()
         self._interrupted = True
         self._turn_until(None)
@@ -152,7 +151,7 @@ class _Drive(Generic[T]):
 
 
 def _never_began(error: object) -> bool:
-    """Whether a callback failed for its context alone: no frame of its own is in the traceback."""
+    """Return whether a callback failed only because of its context: no frame of its own is in the traceback."""
     return (
         isinstance(error, RuntimeError)
         and "cannot enter context" in str(error)
@@ -162,7 +161,10 @@ def _never_began(error: object) -> bool:
 
 
 def _with_nest_asyncio(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    """For loops built like asyncio's own that lack a name the driver needs; the pump keeps queued cells in order."""
+    """Run the coroutine with nest-asyncio, for asyncio-like loops without the private names that the driver needs.
+
+    The pump maintains the order of queued cells.
+    """
     try:
         nest_asyncio = importlib.import_module("nest_asyncio")
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):

@@ -1,14 +1,14 @@
-"""Run a cell of the notebook in its own place, while the cell that asks for it is still running.
+"""Run a notebook cell natively while the cell that requests it is still running.
 
-The page sends the execute_request that a user's Shift-Enter would send. The pump takes it off the queue, known by
-its cell and its code, and the kernel executes it inside the running cell: outputs, number, ``input()`` and timing
-are native. Where no request comes, the code runs inside the running cell and is shown there.
+The front end sends the same execute_request as for Shift-Enter. The pump takes it off the queue, matching cell and
+code, and the kernel executes it inside the running cell, so outputs, execution count, ``input()`` and timing are
+native. If no request arrives, the code runs inside the running cell and its output is shown there.
 
-IPython 9.18 raises the count when a cell begins, IPython 8 when it ends. Either way the outer cell gets a new, last
-number once cells ran inside it.
+IPython 9.18 increments the execution count when a cell begins, IPython 8 when it ends. Either way the outer cell gets
+a new, final count once cells ran inside it.
 
-A page that is asked to run a cell may send the request late: it was busy, its connection was cut, or the user pressed ■
-in between. Then nothing may run unasked, so the kernel answers the request as aborted, also long after the run.
+A front end may send the request late: it was busy, its connection dropped, or the user interrupted in between. Nothing
+may run unasked then, so the kernel answers such a request as aborted, even long after the run.
 """
 
 import contextlib
@@ -40,19 +40,15 @@ from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.protocol import ExecutionResult
 from vibe_jupyter.tools.contract import OnAsking, unheard
 
-REQUEST_COMES_WITHIN: Final = 5.0
-"""Seconds in which the page sends the request it announced."""
-PRESSED_WITHIN: Final = 0.3
-"""Seconds in which a request comes that the page had sent already when it was asked."""
-_LOOK: Final = 0.020
-"""Seconds between two looks; a shell message ends the wait at once."""
+REQUEST_COMES_WITHIN: Final = 5.0  # seconds to wait for a request that the front end announced
+PRESSED_WITHIN: Final = 0.3  # seconds to wait if the front end may have sent the request before it was asked
+_LOOK: Final = 0.020  # seconds between polls; a shell message ends the wait early
 
-REMEMBERED: Final = 64
-"""Requests that were called off and have not come yet; the oldest is forgotten first."""
+REMEMBERED: Final = 64  # late requests remembered as cancelled; the oldest is dropped first
+# Seconds to wait for the front end to name its request. The reply comes on another channel than the request.
 ANSWER_WAIT: Final = 1.0
-"""Seconds in which the page names the request it sent; its answer follows the request on another channel."""
+# Seconds during which a matching request counts as the front end's although the front end hasn't confirmed it.
 IN_DOUBT: Final = 10.0
-"""Seconds, from asking on, in which a request that fits counts as the page's though the page has not said so."""
 
 
 class _Shell(IPythonShell, Protocol):
@@ -62,42 +58,37 @@ class _Shell(IPythonShell, Protocol):
 
 @dataclass(eq=False)
 class Expected:
-    """A request that a page was asked to send."""
+    """A request that a front end was asked to send."""
 
     cell: str
     code: str
-    frames: Frames | None = None
-    """The request as it came; None until then."""
-    stays: bool = False
-    """Whether it is to wait in the queue, as one of the user's own does."""
-    too_late: bool = False
-    """Whether the code ran without it, so that it must not run again."""
-    request: str | None = None
-    """Id of the request, where the page has said it."""
+    frames: Frames | None = None  # the received request, or None
+    stays: bool = False  # True if it should stay in the queue, like the user's own
+    too_late: bool = False  # True if the code ran without the request, which must then not run again
+    request: str | None = None  # message id, if the front end has reported it
     asked_at: float = field(default_factory=time.monotonic)
+    # Set once the front end has reported the id of its request, or that it sends none.
     answered: threading.Event = field(default_factory=threading.Event)
-    """Set when the page has said which request it sent, or that it sends none."""
-    doubted: str | None = None
-    """Id of the request that was taken for this one before the page had answered."""
+    doubted: str | None = None  # id of the request that was matched before the front end replied
 
     def hear(self, result: Mapping[str, JsonValue] | None) -> None:
-        """The page's answer, None where it refused or was not asked. Any thread."""
+        """Process the front end's reply, or None if it refused or wasn't asked. Thread-safe."""
         request = result.get("request") if result is not None else None
         if isinstance(request, str):
             self.request = request
         elif result is not None:
-            return  # an older page: it sent the request, and does not say which
+            return  # an older front end, which sends the request without reporting its id
         self.answered.set()
 
     def fits(self, cell: QueuedCell) -> bool:
-        """Whether this may be the request: by its id where the page has said it, else by cell and exact code."""
+        """Return whether the cell may be this request: same id if known, else same cell and code."""
         if self.request is not None:
             return self.request == cell.request
         return (self.cell, self.code) == (cell.cell_id, cell.code)
 
 
 class InnerRun(NamedTuple):
-    """A cell that was run in its place."""
+    """A cell that ran natively inside the running cell."""
 
     cell: str
     request: str
@@ -107,7 +98,7 @@ class InnerRun(NamedTuple):
 
 
 class NestedCells:
-    """Runs cells inside the running cell. Main thread only, but for `expect`."""
+    """Executor of cells inside the running cell. Main thread only, except `expect` and `waits`."""
 
     def __init__(self, shell: object, pump: Pump) -> None:
         self._shell = cast(_Shell, shell)
@@ -115,28 +106,30 @@ class NestedCells:
         self._pump = pump
         self._expected: list[Expected] = []
         self._called_off = CalledOff()
-        self._left: set[str] = set()
-        """Cells whose request was left in the queue."""
-        self._ran: set[str] = set()
-        """Cells that were run in their place."""
+        self._left: set[str] = set()  # ids of cells whose request was left in the queue
+        self._ran: set[str] = set()  # ids of cells that ran inside the running cell
         self._outer = OuterCell(shell)
-        self.latest: InnerRun | None = None
-        """What was run in its place last in the running cell, also while it runs."""
+        self.latest: InnerRun | None = None  # the latest cell run inside the running one, also while it runs
 
     @property
     def outer_number(self) -> int | None:
-        """The execution count of the running cell; final after `end`. None for a cell without one."""
+        """The execution count of the running cell, final after `end`, or None for a cell without one."""
         return self._outer.number
 
     def expect(self, cell: str, code: str, *, stays: bool = False) -> Expected:
-        """Take the next request for this cell and exactly this code off the queue, or see that it `stays` in it. Any
-        thread."""
+        """Expect a request for this cell and exactly this code. With `stays`, leave it in the queue once it arrives.
+
+        Thread-safe.
+        """
         expected = Expected(cell, code, stays=stays)
         self._expected.append(expected)
         return expected
 
     def take(self, cell: QueuedCell) -> bool:
-        """Whether a queued cell is an expected one; it is then ours to run and to answer."""
+        """Handle a queued cell, and return whether the pump must take it off the queue.
+
+        True for an expected request, unless it `stays`, and for a late one, which is answered as aborted.
+        """
         if self.take_called_off(cell):
             return True
         for expected in self._expected:
@@ -154,9 +147,9 @@ class NestedCells:
         return False
 
     def take_called_off(self, cell: QueuedCell) -> bool:
-        """Whether a queued cell is one that a page was asked to send for a run that is over; it is answered as not run.
+        """Return whether a queued cell was requested for a run that has ended, and answer it as aborted.
 
-        Also while no cell runs.
+        Also used while no cell runs.
         """
         taken = self._called_off.takes(cell)
         if taken:
@@ -164,14 +157,14 @@ class NestedCells:
         return taken
 
     def waits(self, cell: str, *, shown_running: bool) -> bool:
-        """Whether the user started a cell that can only run when the running one has ended.
+        """Return whether the user started a cell that can't run until the running one ends. Thread-safe.
 
-        The page shows it as running; so it does for a moment with one that has just been run in its place. Any thread.
+        The front end shows it as running, but for a moment it also shows a cell that just ran natively that way.
         """
         return cell in self._left or (shown_running and cell not in self._ran)
 
     def drop(self, expected: Expected) -> None:
-        """The request is not wanted any more: it is answered as not run, now or when it comes."""
+        """Cancel an expected request: answer it as aborted, now or on arrival."""
         if expected not in self._expected:
             return
         self._expected.remove(expected)
@@ -184,7 +177,7 @@ class NestedCells:
         TakenRequest(self._kernel, frames).answer_unrun()
 
     def end(self) -> None:
-        """The running cell is about to end: leave no request unanswered, no number twice."""
+        """Prepare for the end of the running cell: answer all requests, and give the cell a unique execution count."""
         for expected in list(self._expected):
             self.drop(expected)
         self._left.clear()
@@ -195,7 +188,7 @@ class NestedCells:
     def run(
         self, expected: Expected, *, timeout: float | None, announced: bool = True, on_asking: OnAsking = unheard
     ) -> ExecutionResult | None:
-        """Wait for the request and execute it; None if it does not come."""
+        """Wait for the request and execute it. Returns None if it doesn't arrive."""
         frames = self._wait_for(expected, REQUEST_COMES_WITHIN if announced else PRESSED_WITHIN)
         if frames is None:
             expected.too_late = True
@@ -222,7 +215,10 @@ class NestedCells:
                 self.latest = self.latest._replace(is_over=True)
 
     def wait_until_queued(self, expected: Expected) -> str | None:
-        """Wait for a request that stays in the queue; its id. None if it does not come: then it must not run later."""
+        """Wait for a request that stays in the queue and return its id.
+
+        Returns None if it doesn't arrive; it is then cancelled, so that it can't run later.
+        """
         if self._wait_for(expected, REQUEST_COMES_WITHIN) is None:
             self.drop(expected)
             return None
@@ -231,7 +227,7 @@ class NestedCells:
     def run_here(
         self, code: str, *, timeout: float | None, on_output: OnOutput, on_asking: OnAsking = unheard
     ) -> ExecutionResult:
-        """Execute as a cell, with a number, but show what comes of it in the step and not under the cell."""
+        """Execute as a numbered cell, but show the output in the agent's step instead of below the cell."""
         outputs = CollectedOutputs()
 
         def execute() -> CellResult:
@@ -266,7 +262,7 @@ class NestedCells:
                 names_changed=names.changed(),
             )
         if attempt.late_press:
-            with contextlib.suppress(KeyboardInterrupt):  # the result is there; the run hears of it
+            with contextlib.suppress(KeyboardInterrupt):  # the result is complete; the interrupt is for the run
                 proceed()
         return result
 
@@ -275,7 +271,7 @@ class NestedCells:
 
         def on_sigint(_proceed: object) -> None:
             nonlocal pressed
-            pressed = True  # an exception inside the pump could lose a message
+            pressed = True  # raising inside the pump could lose a message
 
         end = time.monotonic() + seconds
         with sigint_goes_to(on_sigint) as proceed:
@@ -288,9 +284,9 @@ class NestedCells:
 
     @contextmanager
     def _outer_kept(self, attempt: ExecutionAttempt) -> Generator[None]:
-        """Whatever an execution sets for itself stands afterwards as the outer one set it."""
+        """Restore the outer execution's shell state after the inner one."""
         shell, kernel, hook = self._shell, cast(Any, self._kernel), self._shell.displayhook
-        # ipykernel keeps what `input` was before; an inner execution would keep the outer one's.
+        # ipykernel saves the previous `input` on the kernel object; an inner execution would overwrite the outer one's.
         kept = {name: getattr(kernel, name, None) for name in ("_allow_stdin", "_sys_raw_input", "_save_getpass")}
         outer_result, runner = hook.exec_result, shell.loop_runner
         payloads = list(shell.payload_manager.read_payload())
@@ -310,7 +306,7 @@ class NestedCells:
                 shell.loop_runner, hook.exec_result = runner, outer_result
                 for name, value in kept.items():
                     setattr(kernel, name, value)
-                # ipykernel 7.4 fails the outer cell for an error in a display, also for one of the inner cell.
+                # ipykernel 7.4 fails the outer cell because of an error in a display, even one of the inner cell.
                 setattr(shell, "_last_traceback_during_displayhook", False)  # noqa: B010
                 shell.payload_manager.clear_payload()
                 for payload in payloads:
@@ -326,7 +322,7 @@ class _Kernel(IPythonKernel, Protocol):
 
 
 class TakenRequest:
-    """To be executed, or answered as not run, exactly once. Main thread only."""
+    """A request taken off the queue, to be executed or answered as aborted exactly once. Main thread only."""
 
     def __init__(self, kernel: IPythonKernel, frames: Frames) -> None:
         self._kernel = cast(_Kernel, kernel)
@@ -335,12 +331,12 @@ class TakenRequest:
 
     @property
     def id(self) -> str:
-        """Of its message: what belongs to it names it as its parent."""
+        """The message id, by which outputs name the request as their parent."""
         return self._message["header"]["msg_id"]
 
     @contextmanager
     def as_parent(self) -> Generator[None]:
-        """What the kernel tells meanwhile belongs to this request; afterwards to the one before again."""
+        """Attribute the kernel's messages inside the block to this request."""
         kernel = self._kernel
         outer, identities = kernel.get_parent("shell"), kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
         flush_streams()
@@ -355,12 +351,12 @@ class TakenRequest:
             self._publish_state("busy", outer)
 
     def execute(self) -> None:
-        """Let the kernel execute and answer it.
+        """Execute the request and send the reply.
 
         Raises:
-            NotebookError: this kernel puts executions off.
+            NotebookError: The kernel didn't execute it synchronously.
         """
-        # Its failure is not to make void what the user queued.
+        # A failure here must not abort the cells that the user queued.
         self._message["content"]["stop_on_error"] = False
         stream = self._reply_stream()
         execution = self._kernel.execute_request(stream, self._identities, self._message)
@@ -375,7 +371,7 @@ class TakenRequest:
             _send_out(stream)
 
     def answer_unrun(self) -> None:
-        """As the kernel answers what an error before it made void."""
+        """Reply with status "aborted", as the kernel does for cells queued behind an error."""
         stream, status = self._reply_stream(), {"status": "aborted"}
         self._publish_state("busy", self._message)
         self._kernel.session.send(
@@ -397,7 +393,7 @@ class TakenRequest:
 
 
 def _send_out(stream: Any) -> None:
-    """A stream of ipykernel 6 would send when its loop turns, which is after the running cell."""
+    # ipykernel 6 would send only in the loop's next iteration, which is after the running cell.
     if hasattr(stream, "flush"):
         import zmq  # noqa: PLC0415 - every kernel has it
 
@@ -405,28 +401,26 @@ def _send_out(stream: Any) -> None:
 
 
 class OuterCell:
-    """The cell that runs now, seen from inside. Main thread only."""
+    """The running cell as seen by code inside it. Main thread only."""
 
     def __init__(self, shell: object) -> None:
         self._shell = cast(Any, shell)
-        self._raw: str | None = None
-        """Its source, empty if it has no number; None until a cell ran inside it."""
-        self._raised = False
-        """Whether the count was raised when it began."""
+        self._raw: str | None = None  # its source, or "" if it has no execution count; None until a cell runs inside it
+        self._raised = False  # True if IPython incremented the count when the cell began
 
     def before_inner(self) -> None:
-        """A cell with a number of its own is about to run inside."""
+        """Prepare the execution count for a numbered cell that is about to run inside."""
         if self._raw is not None:
             return
         shell = self._shell
-        # IPython keeps the source of cell N as `_iN`; the lists may be shorter, since ``exit`` is not stored.
+        # IPython stores the source of cell N as `_iN`. The history lists may be shorter, since ``exit`` isn't stored.
         self._raised = f"_i{shell.execution_count}" not in shell.user_ns
         self._raw = shell.history_manager.input_hist_raw[-1] if self._is_numbered() else ""
         if not self._raised:
             shell.execution_count += 1
 
     def end(self) -> None:
-        """The outer cell is about to end: give it the number after those of the cells inside."""
+        """Give the outer cell the next count after those of the cells inside it."""
         raw, self._raw = self._raw, None
         if not raw:
             return
@@ -436,37 +430,36 @@ class OuterCell:
 
     @property
     def number(self) -> int | None:
-        """What it will be called; final once the run in it has ended. None for a cell without a number."""
+        """The outer cell's execution count, final once its run has ended, or None for a cell without one."""
         if not self._is_numbered():
             return None
         count: int = self._shell.execution_count
         return count if f"_i{count}" in self._shell.user_ns else count - 1
 
     def _is_numbered(self) -> bool:
-        """Whether the outer cell itself has a number; what a front end asks silently has none."""
+        """Return whether the outer cell has an execution count; silent requests have none."""
         content = self._shell.get_parent().get("content", {})
         return bool(content.get("store_history", True)) and not content.get("silent", False)
 
 
 class CalledOff:
-    """Requests that must not run when they come. Main thread only."""
+    """Requests that must not run if they arrive late. Main thread only."""
 
     def __init__(self) -> None:
         self._left: deque[Expected] = deque(maxlen=REMEMBERED)
 
     def add(self, expected: Expected) -> None:
-        """It has not come, and must not run."""
         self._left.append(expected)
 
     def takes(self, cell: QueuedCell) -> bool:
-        """Whether this is one of them, which then is to be answered as not run."""
+        """Return whether this is one of them, which must then be answered as aborted."""
         return any(self._is_it(expected, cell) for expected in list(self._left))
 
     def _is_it(self, expected: Expected, cell: QueuedCell) -> bool:
         if not expected.fits(cell):
             return False
         if not expected.answered.wait(ANSWER_WAIT):
-            # A server that runs the cells for its pages does not tell them the id.
+            # Where the server runs cells for its pages, the front end never learns the id.
             is_it = expected.doubted is None and time.monotonic() < expected.asked_at + IN_DOUBT
             expected.doubted = cell.request if is_it else expected.doubted
             return is_it

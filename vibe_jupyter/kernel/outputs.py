@@ -1,7 +1,7 @@
-"""What code and cells put out, as nbformat outputs: caught, and collected within bounds.
+"""Capture outputs of code and cells as nbformat outputs, up to a size limit.
 
-Text is shown folded in the step of the run view, so it is withheld from the cell. A figure or a widget is shown in the
-cell as ever, and collected too. Messages of widgets always pass. Of long outputs the beginning and the end are kept.
+Text is withheld from the cell, because the run view shows it folded in its step. Figures and widgets are displayed in
+the cell as usual, and collected too. Widget messages always pass. Long outputs are cut in the middle.
 """
 
 import base64
@@ -23,36 +23,30 @@ from pydantic import JsonValue
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell, Message, patched_attribute
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
+# Characters of all outputs together, half from the beginning and half from the end.
 MAX_COLLECTED_OUTPUT: Final = 8 * 1024 * 1024
-"""Characters kept of all outputs together, half of them from the beginning and half from the end."""
+# Characters added to each output's size, so that a million tiny outputs are limited too.
 _OVERHEAD: Final = 200
-"""Characters that an output counts beyond its content, so that a million tiny ones are bounded too."""
 
 Output = dict[str, JsonValue]
 
+# Message fields that nbformat stores.
 _FIELDS: Final = {
     "display_data": ("data", "metadata"),
     "execute_result": ("data", "metadata", "execution_count"),
     "error": ("ename", "evalue", "traceback"),
 }
-"""What nbformat keeps of each message."""
 
 
-OnOutput = Callable[[str], None]
-"""Called with new text as it comes, from any thread; must not raise."""
-OnShown = Callable[[], None]
-"""Called when the cell gets an output, from any thread; must not raise."""
+OnOutput = Callable[[str], None]  # called with new text from any thread; must not raise
+OnShown = Callable[[], None]  # called from any thread when the cell gets an output; must not raise
 
-MAX_LIVE_TEXT: Final = 16_384
-"""Characters of one message handed on live; its end is what matters in a live tail."""
-_BACKLOG: Final = 1024 * 1024
-"""Characters that may wait to be sent."""
-_SETTLE: Final = 0.1
-"""Seconds at most that the output of child processes is waited for when the code is over."""
+MAX_LIVE_TEXT: Final = 16_384  # characters of one message passed on live, from its end
+_BACKLOG: Final = 1024 * 1024  # characters that may be buffered before writers wait
+_SETTLE: Final = 0.1  # seconds to wait for output of child processes after the code ended
 _TEXT: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/latex"})
 _KINDS: Final = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"})
-_OF_DISPLAYS: Final = ("data", "metadata", "transient")
-"""What a display_data holds."""
+_OF_DISPLAYS: Final = ("data", "metadata", "transient")  # fields of a display_data message
 _ANSI: Final = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 
 
@@ -64,7 +58,7 @@ class _Entry:
 
 
 class CollectedOutputs:
-    """Filled from several threads."""
+    """Outputs collected so far. Thread-safe."""
 
     def __init__(self, limit: int = MAX_COLLECTED_OUTPUT) -> None:
         self._half = limit // 2
@@ -73,7 +67,7 @@ class CollectedOutputs:
         self._forget_entries()
 
     def stream(self, name: str, text: str) -> None:
-        """Text written to ``stdout`` or ``stderr``."""
+        """Add text written to ``stdout`` or ``stderr``."""
         with self._lock:
             self._begin_entry()
             room = self._head_room - _OVERHEAD
@@ -83,13 +77,13 @@ class CollectedOutputs:
             self._add_entry(_Entry(_stream_output(name, text), len(text) + _OVERHEAD))
 
     def rich(self, output: dict[str, Any], display_id: str | None = None) -> None:
-        """A display_data, execute_result or error output."""
+        """Add a display_data, execute_result or error output."""
         with self._lock:
             self._begin_entry()
             self._add_entry(_Entry(output, _output_size(output), display_id))
 
     def update(self, display_id: str, data: dict[str, Any], metadata: dict[str, Any]) -> bool:
-        """Change what was displayed under this id; False if nothing was."""
+        """Update the displays with this id. Returns False if there are none."""
         with self._lock:
             shown = [entry for entry in (*self._head, *self._tail) if entry.display_id == display_id]
             for entry in shown:
@@ -107,18 +101,18 @@ class CollectedOutputs:
         return bool(shown)
 
     def clear(self, *, wait: bool) -> None:
-        """Forget what is there, at once or when the next output comes."""
+        """Discard all outputs, now or with the next output."""
         with self._lock:
             self._clear_first = wait
             if not wait:
                 self._forget_entries()
 
     def collected(self) -> tuple[Output, ...]:
-        """All of it, adjacent streams merged; what was left out is said where it was."""
+        """Return all outputs with adjacent streams merged and a marker where output was left out."""
         return self._merged(lambda entry: entry.output)
 
     def messages(self) -> tuple[Output, ...]:
-        """The same with the ids of displays, so that a page can go on from there."""
+        """Return the outputs like `collected`, with display ids, so that a front end can update them."""
         return self._merged(_with_display_id)
 
     def _merged(self, output_of: "Callable[[_Entry], dict[str, Any]]") -> tuple[Output, ...]:
@@ -204,7 +198,7 @@ def _merge_entries(entries: list[dict[str, Any]]) -> tuple[Output, ...]:
 
 @contextmanager
 def collect_outputs(kernel: IPythonKernel, request: str, outputs: CollectedOutputs) -> Generator[None]:
-    """Collect the outputs that belong to a request, given by the id of its message."""
+    """Collect the outputs of a request, identified by its message id."""
     send = kernel.session.send
 
     def heard(
@@ -226,7 +220,7 @@ def collect_outputs(kernel: IPythonKernel, request: str, outputs: CollectedOutpu
 
 
 def flush_streams() -> None:
-    """What was printed belongs to the request that holds now."""
+    """Flush stdout and stderr, so that printed text is attributed to the current parent request."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):  # replaced or closed by the user's code
             stream.flush()
@@ -253,7 +247,7 @@ def _display_id(body: Message) -> str | None:
 
 
 def _message_id(message: object) -> str:
-    """Of a message or of a header alone."""
+    """Return the id of a message or a bare header."""
     if not isinstance(message, dict):
         return ""
     header = cast(Message, message)
@@ -261,23 +255,23 @@ def _message_id(message: object) -> str:
 
 
 def join_lines(value: object) -> str:
-    """nbformat writes long texts as lists of lines."""
+    """Join multi-line text, which nbformat may store as a list of lines."""
     if isinstance(value, list):
         return "".join(map(str, cast("list[object]", value)))
     return value if isinstance(value, str) else ""
 
 
 def unseen() -> None:
-    """Where it matters to nobody."""
+    """Default `OnShown` callback."""
 
 
 def plain_text(text: str) -> str:
-    """Without terminal colours and other escapes."""
+    """Strip ANSI colors and other terminal escapes."""
     return _ANSI.sub("", text)
 
 
 def exception_message(error: BaseException) -> str:
-    """What the exception says, even if its own ``__str__`` raises."""
+    """Return the exception's message, even if its ``__str__`` raises."""
     return "".join(traceback.format_exception_only(error)).strip().partition(": ")[2]
 
 
@@ -285,7 +279,7 @@ def exception_message(error: BaseException) -> str:
 def kernel_capture(
     kernel: IPythonKernel, outputs: CollectedOutputs, on_output: OnOutput, on_shown: OnShown = unseen
 ) -> Generator[None]:
-    """Collect what the running cell sends on iopub."""
+    """Collect the running cell's iopub messages."""
     session = kernel.session
     tap = _Tap(session.send, _message_id(kernel.get_parent("shell")), outputs, on_output, on_shown)
     flush_streams()
@@ -300,7 +294,7 @@ def kernel_capture(
 
 @contextmanager
 def terminal_capture(shell: IPythonShell, outputs: CollectedOutputs, on_output: OnOutput) -> Generator[None]:
-    """Collect what IPython prints in a terminal. Nothing passes: a terminal shows no figures."""
+    """Collect what IPython prints in a terminal. Nothing is passed on, since a terminal shows no figures."""
     hook, publisher = shell.displayhook, shell.display_pub
 
     def result(data: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
@@ -331,7 +325,7 @@ def terminal_capture(shell: IPythonShell, outputs: CollectedOutputs, on_output: 
 
 
 class _Tap:
-    """Stands before `session.send`. Streams come from the thread of iopub, the rest from the main thread."""
+    """Wrapper around `session.send`. Streams are sent from the iopub thread, everything else from the main thread."""
 
     def __init__(
         self,
@@ -346,13 +340,12 @@ class _Tap:
         self._outputs = outputs
         self._on_output = on_output
         self._on_shown = on_shown
-        self._withheld: set[str] = set()
-        """Ids of displays that the front end has not seen."""
+        self._withheld: set[str] = set()  # ids of displays not sent to the front end
 
     def send(
         self, stream: object, msg_or_type: Message | str, content: Message | None = None, *rest: Any, **more: Any
     ) -> Message | None:
-        """As `jupyter_client.session.Session.send`."""
+        """Replace `jupyter_client.session.Session.send`."""
         if isinstance(msg_or_type, dict):
             kind, body, parent = msg_or_type["header"]["msg_type"], msg_or_type["content"], msg_or_type["parent_header"]
         else:
@@ -372,7 +365,7 @@ class _Tap:
         return self._send(stream, msg_or_type, content, *rest, **more)
 
     def _collect_message(self, kind: str, body: Message) -> str | None:
-        """Keep it; as what it passes on to the front end, or None."""
+        """Collect a message. Returns the message type to pass on to the front end, or None."""
         match kind:
             case "stream":
                 self._on_output(body["text"][-MAX_LIVE_TEXT:])
@@ -381,7 +374,7 @@ class _Tap:
                 self._on_output(plain_text("\n".join(body["traceback"]))[-MAX_LIVE_TEXT:])
                 self._outputs.rich(_error_output(body["ename"], body["evalue"], body["traceback"]))
             case "clear_output":
-                # Passed on it would clear the run view.
+                # Passing it on would clear the run view.
                 self._outputs.clear(wait=bool(body.get("wait")))
             case _:
                 return self._collect_display(kind, body)
@@ -394,7 +387,7 @@ class _Tap:
         only_text = _TEXT.issuperset(data)
         if kind == "update_display_data":
             if display_id is None or not self._outputs.update(display_id, data, metadata):
-                return kind  # a display of an earlier cell
+                return kind  # displayed by an earlier cell
             if display_id not in self._withheld:
                 return kind
             if only_text:
@@ -408,7 +401,7 @@ class _Tap:
             self._outputs.rich(_display_output(data, metadata), display_id)
         if not only_text:
             self._on_shown()
-            return "display_data"  # a result too: it has no number of its own
+            return "display_data"  # also for a result: code run here has no execution count
         self._on_output(str(data.get("text/plain", ""))[-MAX_LIVE_TEXT:] + "\n")
         if display_id:
             self._withheld.add(display_id)
@@ -416,7 +409,7 @@ class _Tap:
 
 
 class _Writer(io.TextIOBase):
-    """A stream of a terminal, while code runs."""
+    """Text stream that replaces stdout or stderr in a terminal while code runs."""
 
     def __init__(self, name: str, outputs: CollectedOutputs, on_output: OnOutput) -> None:
         self._name = name
@@ -453,14 +446,14 @@ def _encode_data(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bounded_backlog(stream: Any) -> AbstractContextManager[None]:
-    """The kernel sends what was written a few times a second: faster writers must wait, or memory fills."""
+    # ipykernel sends written text only a few times a second; without back pressure, fast writers would fill memory.
     write: Callable[[object], int] = stream.write
     backlog = 0
 
     def write_and_wait(text: object) -> int:
         nonlocal backlog
         if not isinstance(text, str):
-            return write(text)  # raises as ever
+            return write(text)  # raises the usual TypeError
         for start in range(0, len(text), _BACKLOG):
             piece = text[start : start + _BACKLOG]
             write(piece)
@@ -474,7 +467,7 @@ def _bounded_backlog(stream: Any) -> AbstractContextManager[None]:
 
 
 def _wait_for_descriptors() -> None:
-    """Wait for what child processes wrote to the kernel's own descriptors; threads of ipykernel read them."""
+    """Wait for output that child processes wrote to the kernel's file descriptors; ipykernel threads read it."""
     readers = [fd for stream in (sys.stdout, sys.stderr) if isinstance(fd := getattr(stream, "_fid", None), int)]
     until = time.monotonic() + _SETTLE
     while readers and select.select(readers, [], [], 0)[0] and time.monotonic() < until:

@@ -1,12 +1,12 @@
 """Serve widget clicks while a cell runs.
 
-A kernel handles one shell message at a time, so a click waits until the running cell ends. The pump sits on the
-kernel's shell stream: while a cell serves, comm messages are handled at once on the main thread, and everything
-else keeps its place in the queue and is handled after the cell.
+A kernel handles one shell message at a time, so a click waits until the running cell ends. The pump replaces the
+receive callback of the kernel's shell stream: while a cell serves, comm messages are handled immediately on the main
+thread, and everything else stays in the queue and is handled after the cell.
 
-Only the standard library, zmq and what a kernel has loaded already are imported here: loading stays cheap.
+Only the standard library, zmq and modules that every kernel has loaded are imported here, to keep loading fast.
 
-Much of this is private to ipykernel and to pyzmq: looked for before it is used, tested on each version of the matrix.
+Much of this is private to ipykernel and pyzmq: it is probed before use and tested on each version of the matrix.
 """
 
 import asyncio
@@ -23,10 +23,11 @@ from typing import Any, Final, NamedTuple, TypeGuard, cast
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.ipython_types import Frames, IPythonKernel, Message, Receive, ShellStream
 
+# Seconds after a control message by which the kernel has certainly published its idle status.
 IDLE_LAG: Final = 0.020
-"""Seconds in which the kernel has surely called itself idle, once it handled a control message."""
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
 
+# Attributes of the kernel that the pump uses, besides the shell stream.
 _NEEDED: Final = (
     "session.feed_identities",
     "session.deserialize",
@@ -38,32 +39,26 @@ _NEEDED: Final = (
     "shell_handlers",
     "get_parent",
 )
-"""What the pump uses of a kernel, beside its shell stream."""
 
-_ORDER: Final = "_vibe_jupyter_order"
-"""Attribute of the shell stream."""
+_ORDER: Final = "_vibe_jupyter_order"  # attribute of the shell stream
 
-REMEMBERED: Final = 500
-"""Cells; who runs all of a notebook has as many waiting."""
+REMEMBERED: Final = 500  # cells; Run All queues as many as a notebook has
 
 
 class QueuedCell(NamedTuple):
     """An execute_request as it arrived."""
 
     code: str
-    cell_id: str | None
-    """The id of the cell in its notebook; None where the front end sends none."""
-    request: str
-    """The id of the request."""
-    frames: Frames
-    """The request as it came: whoever takes the cell must run and answer it."""
+    cell_id: str | None  # None if the front end doesn't send it
+    request: str  # message id
+    frames: Frames  # the raw message; whoever takes the cell must run and answer it
 
 
 class Pump:
-    """Handles comm messages on the main thread while a cell serves.
+    """Handler of comm messages on the main thread while a cell serves.
 
     Raises:
-        NotebookError: this shell has no kernel, or the kernel lacks what the pump needs.
+        NotebookError: This shell has no kernel, or the kernel lacks an attribute that the pump needs.
     """
 
     def __init__(self, shell: object) -> None:
@@ -74,38 +69,35 @@ class Pump:
         self._serving = False
         self._flushing = False
         self._in_handler = False
-        self._handled: tuple[int, Message] | None = None
-        """The comm message that is handled now, and the thread that does it."""
+        self._handled: tuple[int, Message] | None = None  # id of the handling thread, and its comm message
         self._interrupted = False
+        # Set from any thread after the control channel handled a message: the kernel then published an idle status.
         self.idle_said = threading.Event()
-        """Set from any thread when the control channel handled something: the kernel then called itself idle."""
+        # Comm messages in the kernel's queue, possibly behind a cell that isn't serving yet.
         self._early: deque[_EarlyComm] = deque()
-        """Comm messages that wait in the kernel's queue, perhaps behind a cell that does not serve yet."""
-        self._busy_due: float | None = None
-        """When to call it busy again; None while it is."""
+        self._busy_due: float | None = None  # when to publish the busy status again, or None
         self._arrivals = QueuedCells()
+        # Called for each execute_request seen while a cell serves. True takes it off the queue.
         self.on_execute: Callable[[QueuedCell], bool] | None = None
-        """Called for each execute_request seen while a cell serves; True takes it out of the queue."""
-        self.on_execute_at_rest: Callable[[QueuedCell], bool] | None = None
-        """The same for each that is seen while no cell serves."""
+        self.on_execute_at_rest: Callable[[QueuedCell], bool] | None = None  # likewise, while no cell serves
 
     @property
     def in_handler(self) -> bool:
-        """Whether the handler of a click runs now; elsewhere a KeyboardInterrupt could lose a message."""
+        """True while a click handler is running. Anywhere else, a KeyboardInterrupt could lose a message."""
         return self._in_handler
 
     @property
     def handled(self) -> Message | None:
-        """The comm message that this thread handles now; None where it handles none. Any thread."""
+        """The comm message being handled on the calling thread, or None. Thread-safe."""
         handled = self._handled
         return handled[1] if handled is not None and handled[0] == threading.get_ident() else None
 
     def behind_running(self) -> list[str]:
-        """Code of the cells that came after the running one, as far as they were seen."""
+        """Return the code of the cells received after the running one, as far as they were seen."""
         return self._arrivals.behind(self._kernel.get_parent("shell")["header"]["msg_id"])
 
     def install(self) -> None:
-        """Sit on the shell stream, in the place of an earlier pump if there is one."""
+        """Replace the shell stream's receive callback, or that of an earlier pump."""
         if self._installed:
             return
         current = message_receiver(self._stream)
@@ -118,15 +110,15 @@ class Pump:
         self.hold()
 
     def uninstall(self) -> None:
-        """Give the stream back as it was."""
+        """Restore the stream's callback."""
         if self._installed and message_receiver(self._stream) == self._receive_frames:
             self._stream.on_recv(self._pass_on, copy=False)
-        # If somebody else wrapped our callback meanwhile, it stays in their chain and only passes messages on.
+        # If our callback was wrapped meanwhile, it stays in that chain and passes messages on.
         self._installed = False
 
     @contextmanager
     def serving(self) -> Generator[None]:
-        """Handle comm messages at once, also those that a nested event loop receives."""
+        """Handle comm messages immediately inside the block, including those received by a nested event loop."""
         before, self._serving = self._serving, True
         try:
             yield
@@ -134,7 +126,7 @@ class Pump:
             self._serving = before
 
     def wait(self, seconds: float) -> None:
-        """Block until a shell message is there or the time is over, then handle what waits. Main thread only."""
+        """Block until a shell message arrives or the time is up, then handle pending messages. Main thread only."""
         if not self._installed or self._stream.closed():
             time.sleep(seconds)
             return
@@ -155,7 +147,7 @@ class Pump:
             raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """Keep queued cells back until the running cell ends."""
+        """Delay queued cells until the running cell ends."""
         self._order.hold(self._pass_on)
 
     def _receive_frames(self, frames: Frames) -> Awaitable[None] | None:
@@ -177,12 +169,15 @@ class Pump:
         return self._order.after_earlier_ones(passed)
 
     def _kernels_handler(self) -> "Callable[[_EarlyComm], Awaitable[None] | None] | None":
-        """What has the kernel handle a comm message in its turn, unless a cell has served it before: a kernel may read
-        a click along with the cell that shall serve it, before that cell begins. None where it cannot be told."""
+        """Return a function that queues a comm message in the kernel, to be skipped there if a cell served it first.
+
+        A kernel may read a click together with the cell that should serve it, before that cell begins. Returns None
+        for an unknown kind of receiver.
+        """
         pass_on = self._pass_on
         if inspect.iscoroutinefunction(pass_on):
             return lambda early: self._pass_unless_served(early, pass_on)
-        if isinstance(pass_on, partial) and len(pass_on.args) == 1:  # ipykernel 6: to its queue, with what handles it
+        if isinstance(pass_on, partial) and len(pass_on.args) == 1:  # ipykernel 6: a partial that queues its handler
             return lambda early: cast(None, pass_on.func(self._pass_unless_served, early, *pass_on.args))
         return None
 
@@ -198,10 +193,10 @@ class Pump:
             early.is_served = self._serve_comm(early.frames, early.kind)
 
     def _peek_message(self, frames: Frames) -> tuple[str, QueuedCell | None]:
-        """Type and cell of a message; an empty type for what is none, such as ipykernel 7's own wake-up call.
+        """Return the type of a message and its cell, if any; "" for non-messages, such as ipykernel 7's wake-up call.
 
-        `session.deserialize` would remember the signature, and the kernel would then drop the message as a
-        duplicate: so the signature is compared here, and the parts are unpacked one by one.
+        `session.deserialize` would record the signature, and the kernel would then drop the message as a duplicate
+        (replay protection). So the signature is compared here, and the parts are unpacked one by one.
         """
         session = self._kernel.session
         try:
@@ -228,7 +223,7 @@ class Pump:
         try:
             message = kernel.session.deserialize(parts, content=True, copy=False)
         except (ValueError, TypeError):
-            return False  # the kernel will find the same, and log it
+            return False  # the kernel will fail the same way and log it
         cell = kernel.get_parent("shell")
         self._publish_state("busy", message)
         try:
@@ -239,24 +234,26 @@ class Pump:
         except KeyboardInterrupt:
             if not self._flushing:
                 raise
-            self._interrupted = True  # raised by `wait`, when the stream is in order again
+            self._interrupted = True  # raised by `wait`, once the stream is consistent again
         finally:
             self._in_handler = False
             self._handled = None
-            # Without the idle of its own message a front end holds back every further change of a slider.
+            # A front end throttles slider changes until it receives the idle status of the last one.
             self._publish_state("idle", message)
             self._publish_state("busy", cell)
         return True
 
     def _is_late(self, message: Message) -> bool:
-        """Whether it is for a widget that is closed, such as the view of a run that ended while a page loaded it: the
-        kernel would only complain, in the output of this cell."""
+        """Return whether the message's widget is closed, e.g. if its run ended while a page was loading.
+
+        The kernel would only print a warning into this cell's output.
+        """
         known = getattr(getattr(self._kernel, "comm_manager", None), "comms", None)
         is_open = message["header"]["msg_type"] == "comm_open"
         return known is not None and not is_open and message["content"].get("comm_id") not in known
 
     def _after_idle(self, due: float | None) -> float | None:
-        """Call the kernel busy a moment after it called itself idle; front ends and servers believe the last word."""
+        """Publish the busy status shortly after an idle one: front ends and servers believe the latest status."""
         if self.idle_said.is_set():
             self.idle_said.clear()
             return time.monotonic() + IDLE_LAG
@@ -272,7 +269,7 @@ class Pump:
 
 
 class _EarlyComm:
-    """A comm message as it arrived, and whether a cell has served it before the kernel came to it."""
+    """A received comm message, and whether a cell handled it before the kernel did."""
 
     def __init__(self, frames: Frames, kind: str) -> None:
         self.frames, self.kind = frames, kind
@@ -280,12 +277,12 @@ class _EarlyComm:
 
 
 def _is_pump(owner: object) -> TypeGuard[Pump]:
-    """Whether this is a pump, also one of this module before it was reloaded."""
+    """Return whether this is a pump, even one created before this module was reloaded."""
     return type(owner).__module__ == __name__ and type(owner).__name__ == Pump.__name__
 
 
 def _run_to_end(outcome: object) -> None:
-    """Handlers of comm messages are plain functions; if one is a coroutine function, it has nothing to wait for."""
+    """Run a comm handler's coroutine, if it is one. Comm handlers never await anything."""
     if inspect.iscoroutine(outcome):
         try:
             outcome.send(None)
@@ -295,16 +292,16 @@ def _run_to_end(outcome: object) -> None:
 
 
 def find_shell_stream(shell: object) -> tuple[IPythonKernel, ShellStream]:
-    """The kernel of a shell, and the stream on which its main thread gets shell messages.
+    """Return a shell's kernel, and the stream on which its main thread receives shell messages.
 
     Raises:
-        NotebookError: there is no kernel, or something the pump needs is missing; the text says what.
+        NotebookError: There is no kernel, or it lacks an attribute that the pump needs, which the message names.
     """
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         raise NotebookError("Clicks cannot be served here: this IPython has no Jupyter kernel.")
     missing = [name for name in _NEEDED if _look_up(kernel, name) is None]
-    # ipykernel 7 reads the shell socket on a thread of its own and hands messages to the main thread.
+    # ipykernel 7 reads the shell socket on a separate thread and forwards messages to the main thread.
     own_thread = getattr(kernel, "shell_channel_thread", None) is not None
     place = "shell_channel_thread.manager._shell_channel_to_main.to_stream" if own_thread else "shell_stream"
     stream = _look_up(kernel, place)
@@ -321,7 +318,7 @@ def find_shell_stream(shell: object) -> tuple[IPythonKernel, ShellStream]:
 
 
 def message_receiver(stream: ShellStream) -> Receive:
-    """What is called for each message of the stream now."""
+    """Return the stream's current receive callback."""
     return cast(Receive, getattr(stream, "_recv_callback"))  # noqa: B009 (private to pyzmq, found by `find_shell_stream`)
 
 
@@ -332,10 +329,10 @@ def _look_up(start: object, path: str) -> object | None:
 
 
 class CellOrder:
-    """A turn for each queued cell, in the order they came.
+    """Queue that runs cells in order of arrival.
 
     ipykernel 7 runs all shell messages in one shared context, and a task that starts in it while a nested loop runs is
-    lost. So whatever is queued behind a running cell waits for its turn.
+    lost. So cells queued behind a running one must wait for a lock.
     """
 
     def __init__(self, stream: ShellStream) -> None:
@@ -343,15 +340,15 @@ class CellOrder:
         self._held = False
 
     async def after_earlier_ones(self, cell: Awaitable[None]) -> None:
-        """Run a cell in its turn."""
+        """Run a cell after all earlier ones."""
         async with self._turn:
             await cell
 
     def hold(self, pass_on: Receive) -> None:
-        """Keep queued cells back until the running cell ends, if that one did not come in its turn.
+        """Delay queued cells until the running cell ends, unless the running cell itself holds the lock.
 
         Args:
-            pass_on: the kernel's own receiver; one that is no coroutine function handles a cell at once.
+            pass_on: The kernel's receiver. If it isn't a coroutine function, it handles cells synchronously.
         """
         if self._turn.locked() or not inspect.iscoroutinefunction(pass_on):
             return
@@ -368,7 +365,7 @@ class CellOrder:
 
 
 def _turn_of(stream: ShellStream) -> asyncio.Lock:
-    """One lock for all pumps this stream ever has: what waits in it must outlive the pump that made it wait."""
+    """Return the stream's lock, shared by all pumps it ever has, since waiting cells must outlive a pump."""
     turn = getattr(stream, _ORDER, None)
     if not isinstance(turn, asyncio.Lock):
         turn = asyncio.Lock()
@@ -379,7 +376,7 @@ def _turn_of(stream: ShellStream) -> asyncio.Lock:
 def _running_task() -> "asyncio.Task[Any] | None":
     try:
         return asyncio.current_task()
-    except RuntimeError:  # no loop runs
+    except RuntimeError:  # no loop is running
         return None
 
 
@@ -389,22 +386,22 @@ def _acquire_lock(lock: asyncio.Lock) -> bool:
         attempt.send(None)
     except StopIteration:
         return True
-    attempt.close()  # somebody is about to get it
+    attempt.close()  # another task is about to get it
     return False
 
 
 class QueuedCells:
-    """The last cells, by the id of their request, with their code."""
+    """Code of recently received cells, by request id."""
 
     def __init__(self) -> None:
         self._cells: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
 
     def note(self, request: str, code: str) -> None:
-        """A cell came."""
+        """Record a received cell."""
         self._cells.append((request, code))
 
     def behind(self, request: str) -> list[str]:
-        """Code of the cells that came after the one of this request; none where that is not known."""
+        """Return the code of the cells received after this request, or nothing if it is unknown."""
         cells = list(self._cells)
         place = next((n for n, (name, _) in enumerate(cells) if name == request), len(cells))
         return [code for _, code in cells[place + 1 :]]

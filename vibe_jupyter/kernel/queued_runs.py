@@ -1,6 +1,6 @@
-"""Cells that wait in the kernel's queue for somebody who wants to know what becomes of them.
+"""Track queued cells until they finish.
 
-The kernel runs them as it runs the user's own. They are known by the request that the page sent.
+The kernel runs them like the user's own. They are identified by the id of the request that the front end sent.
 """
 
 import contextlib
@@ -19,20 +19,17 @@ _ENDS: Final = "post_run_cell"
 
 @dataclass(eq=False)
 class QueuedRun:
-    """One request for a cell."""
+    """A queued cell and its outcome."""
 
     request: str
-    began: float | None = None
-    """By `time.monotonic`; None before."""
-    result: ExecutionResult | None = None
-    """None until its end."""
-    depth: int = 0
-    """How many executions of IPython are open in it: code may run more code."""
+    began: float | None = None  # `time.monotonic()`, None until it begins
+    result: ExecutionResult | None = None  # None until it ends
+    depth: int = 0  # nesting of IPython executions in it: code may run more code
     outputs: CollectedOutputs = field(default_factory=CollectedOutputs)
 
 
 class QueuedRuns:
-    """Those of one kernel. Main thread."""
+    """Tracker of one kernel's queued cells. Main thread only."""
 
     def __init__(self, shell: object) -> None:
         self._shell = cast(Any, shell)
@@ -43,15 +40,15 @@ class QueuedRuns:
         self._shell.events.register(_ENDS, self._on_end)
 
     def watch(self, request: str) -> QueuedRun:
-        """What becomes of the request with this id, which has not begun."""
+        """Track the queued request with this id, which must not have begun."""
         return self._waiting.setdefault(request, QueuedRun(request))
 
     def forget(self, run: QueuedRun) -> None:
-        """It is not looked at any more."""
+        """Stop tracking a request."""
         self._waiting.pop(run.request, None)
 
     def close(self) -> None:
-        """Hear of nothing any more."""
+        """Stop tracking all requests and unregister the callbacks."""
         self._waiting.clear()
         for event, hear in ((_BEGINS, self._on_begin), (_ENDS, self._on_end)):
             if hear in self._shell.events.callbacks[event]:

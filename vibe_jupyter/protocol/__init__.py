@@ -24,6 +24,7 @@ from vibe_jupyter.protocol.events import (
     ALLOW_ONCE,
     DURABLE_EVENTS,
     Answer,
+    AnswerAwaited,
     Answered,
     ApprovalRequested,
     ApprovalResolved,
@@ -56,6 +57,8 @@ from vibe_jupyter.protocol.events import (
     TurnStarted,
 )
 from vibe_jupyter.protocol.messages import (
+    NOTE,
+    SUMMARY_TAG,
     AssistantMessage,
     Delta,
     ImagePart,
@@ -73,6 +76,8 @@ from vibe_jupyter.protocol.messages import (
     ToolMessage,
     Usage,
     UserMessage,
+    is_prompt,
+    prompt_text,
 )
 from vibe_jupyter.protocol.origins import CellOrigin, InputMark, changed_since, origin_of
 from vibe_jupyter.protocol.tools import (
@@ -111,14 +116,17 @@ __all__ = [
     "DOWNLOAD_MIME",
     "DURABLE_EVENTS",
     "METADATA_KEY",
+    "NOTE",
     "ORIGIN_KEY",
     "PICTURES_MIME",
     "PLAN_MIME",
     "SKIP_TAG",
+    "SUMMARY_TAG",
     "TABLE_MIME",
     "WHOLE",
     "Allow",
     "Answer",
+    "AnswerAwaited",
     "Answered",
     "Approval",
     "ApprovalRequested",
@@ -202,6 +210,8 @@ __all__ = [
     "UserMessage",
     "arguments_text",
     "changed_since",
+    "is_prompt",
     "origin_of",
+    "prompt_text",
     "source_hash",
 ]

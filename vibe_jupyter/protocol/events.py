@@ -137,6 +137,18 @@ class RequestSent(Value):
     type: Literal["request_sent"] = "request_sent"
 
 
+class AnswerAwaited(Value):
+    """The model server has sent no part of its answer for some seconds. The next part ends the wait."""
+
+    type: Literal["answer_awaited"] = "answer_awaited"
+    has_begun: bool
+    """True if a part of the answer has come."""
+    seconds: float
+    """Of silence so far."""
+    limit: float | None
+    """Seconds of silence after which the request is given up; None for no limit."""
+
+
 class MessageAdded(Value):
     """A message is complete."""
 
@@ -397,4 +409,4 @@ DURABLE_EVENTS = (
     RunFinished,
 )
 
-Event = DurableEvent | TurnStarted | RequestSent | ToolProgress | Notice | Delta
+Event = DurableEvent | TurnStarted | RequestSent | AnswerAwaited | ToolProgress | Notice | Delta

@@ -3,11 +3,16 @@
 The pieces are named tuples: a run makes thousands of them, and validation would cost more than the parsing.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.safe_imports import without_plugins
+
+NOTE: Final = "vibe_note"
+"""The tag around what the product says to the model in the user's place."""
+SUMMARY_TAG: Final = "conversation_summary"
+"""The tag around what a compaction leaves of a history."""
 
 StopReason = Literal["stop", "tool_calls", "length", "content_filter", "interrupted", "other"]
 
@@ -104,6 +109,10 @@ class ToolCall(Value):
     name: str
     arguments: str
     """The JSON text the model wrote. It may be malformed: the call then gets an error result and never runs."""
+    mark: str = ""
+    """How the call came where that was unusual: written as text, repaired, or cut off and therefore never run."""
+    beside: dict[str, Any] = {}
+    """Further fields of the call, such as a signature, as the server sent them; they go back to it unchanged."""
 
 
 class AssistantMessage(Value):
@@ -116,6 +125,12 @@ class AssistantMessage(Value):
     """None when the server sent no counts."""
     model: str = ""
     """The name the server gave itself, empty when it gave none."""
+    origin: str = ""
+    """Mark of the server and model that sent it, the only ones that get its thoughts and fields back."""
+    reasoning_field: str = ""
+    """Field in which its reasoning came, such as ``reasoning_content``; empty if it stood in the text."""
+    beside: dict[str, Any] = {}
+    """Further fields of the message as the server sent them; they go back to it unchanged."""
 
     @property
     def text(self) -> str:
@@ -170,3 +185,14 @@ class ToolCallDelta(NamedTuple):
 
 
 Delta = TextDelta | ReasoningDelta | ToolCallDelta
+
+
+def is_prompt(message: Message) -> bool:
+    """Return whether the user wrote a message, and not a middleware or a compaction."""
+    return isinstance(message, UserMessage) and not prompt_text(message).startswith((f"<{NOTE}>", f"<{SUMMARY_TAG}>"))
+
+
+def prompt_text(message: UserMessage) -> str:
+    """Return the user's own words: what goes with them stands before them."""
+    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+    return texts[-1] if texts else ""

@@ -10,6 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from vibe_jupyter.protocol.events import (
     DURABLE_EVENTS,
     Answer,
+    AnswerAwaited,
     Approve,
     Event,
     Interrupt,
@@ -24,7 +25,8 @@ from vibe_jupyter.protocol.messages import ReasoningDelta, TextDelta, ToolCallDe
 PROTOCOL_VERSION: Final = 1
 """Goes up when a name is removed or changes its type; not when one is added."""
 
-_EVENTS: Final[tuple[type[Value], ...]] = (*DURABLE_EVENTS, TurnStarted, RequestSent, ToolProgress, Notice)
+_PASSING: Final[tuple[type[Value], ...]] = (TurnStarted, RequestSent, AnswerAwaited, ToolProgress, Notice)
+_EVENTS: Final = (*DURABLE_EVENTS, *_PASSING)
 _COMMANDS: Final[tuple[type[Value], ...]] = (Approve, Reject, Answer, Interrupt)
 _PIECES: Final = (TextDelta, ReasoningDelta, ToolCallDelta)
 _REF: Final = "#/$defs/"

@@ -1,4 +1,4 @@
-"""What an agent can do: the contract of a tool, the tools that need no kernel, and the way to write one's own.
+"""The agent's tools: the tool interface, tools that don't need a kernel, and support for custom tools.
 
 Start reading at `vibe_jupyter.tools.contract`.
 """
@@ -12,7 +12,7 @@ __all__ = ["BaseTool", "BaseToolConfig", "BaseToolState", "InvokeContext", "Tool
 
 
 def __getattr__(name: str) -> Any:
-    """The names for people who write tools, imported at first use."""
+    """Import the names for authors of custom tools on first use."""
     if name in __all__:
         from vibe_jupyter.tools import custom
 

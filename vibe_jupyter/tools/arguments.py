@@ -1,7 +1,7 @@
-"""A call as it was meant: its tool, its arguments fitted to the schema, and errors that say how to call it.
+"""Resolve a tool call: find the tool, coerce the arguments to its schema, and explain what is wrong.
 
-Models send null for "not given", one item where a list is wanted, and JSON inside a string. That is understood where
-the schema leaves no doubt, for every tool alike. What is wrong all the same is refused, with the arguments there are.
+Models send null for optional arguments, a single item instead of a list, and JSON inside strings. These are accepted
+for every tool if the schema leaves no doubt. Anything else that is invalid is rejected with the list of arguments.
 """
 
 import functools
@@ -14,60 +14,55 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.llm.json_text import parse_json, parse_json_object
+from vibe_jupyter.llm.json_text import parse_json
 from vibe_jupyter.near_names import near_names
 from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.tools.contract import Tool, Toolset, present_names, schema_of
 
-DEPTH: Final = 20
-"""Levels of a schema that are looked at: it may be foreign, and refer to itself."""
-NESTED: Final = 3
-"""Levels of alternatives inside alternatives."""
-BRANCHES: Final = 8
-"""Alternatives; of more of them nothing is understood."""
-USAGE_SIZE: Final = 600
-"""Characters that name the arguments of a tool."""
-_PREFIX: Final = lazy_pattern(r"(?:functions?|tools?)[.:/]", re.IGNORECASE)
-"""What some models put before the name of a tool."""
+DEPTH: Final = 20  # levels of a schema that are followed, since it may be untrusted and recursive
+NESTED: Final = 3  # nesting of alternatives (anyOf, oneOf, allOf)
+BRANCHES: Final = 8  # number of alternatives; if there are more, values are not coerced
+USAGE_SIZE: Final = 600  # characters of the usage text of a tool
+# Python's spelling of JSON constants
 _SPELLED: Final[Mapping[str, JsonValue]] = {"True": True, "False": False, "None": None}
-"""Python's spelling of JSON's constants."""
 
+# Validation errors whose message names one of our classes, which mean nothing to a model
 _OF_CLASSES: Final = frozenset({"model_type", "model_attributes_type", "dict_type"})
-"""Errors whose message names a class of ours, which no model knows."""
 
 _Schema = Mapping[str, Any]
 
 
 class MeantCall(NamedTuple):
-    """A call whose tool was found, and its arguments."""
+    """A resolved call."""
 
     tool: Tool[Any]
     args: BaseModel
-    arguments: str
-    """JSON text of the arguments as they were understood; as they were sent where nothing had to be."""
+    arguments: str  # JSON text of the coerced arguments; the original text if nothing was coerced
 
 
 def find_meant(name: str, text: str, tools: Toolset) -> MeantCall:
-    """The tool and the arguments that a call means.
+    """Resolve a call's tool and arguments.
 
     Args:
-        name: of the tool, as the model wrote it.
+        name: tool name as written by the model.
         text: JSON text of the arguments.
-        tools: where the tool is found.
+        tools: available tools.
 
     Raises:
-        ToolError: there is no such tool, or the arguments are wrong; says what, where, and how to call it.
+        ToolError: the tool doesn't exist or the arguments are invalid. The message explains how to call it.
     """
+    from vibe_jupyter.llm.call_repairs import read_arguments  # noqa: PLC0415 - imported with the first call
+
     tool = find_tool(name, tools, text)
     schema = functools.cache(lambda: schema_of(tool.arguments))
     try:
-        given = _json_object(text)
+        read = read_arguments(text)
     except ValueError as error:
         problem = f"The arguments of {name} are not one JSON object: {error}."
         raise ToolError(f"{problem} Nothing was run; send the call again. {usage_text(name, schema())}") from None
+    given = read.value
     try:
-        return MeantCall(tool, tool.arguments.model_validate(given), text)
+        return MeantCall(tool, tool.arguments.model_validate(given), read.text if read.repair else text)
     except ValidationError as error:
         wrong = error
     fitted = fit_value(given, schema(), schema())
@@ -80,23 +75,24 @@ def find_meant(name: str, text: str, tools: Toolset) -> MeantCall:
 
 
 def find_tool(name: str, tools: Toolset, text: str = "") -> Tool[Any]:
-    """The tool of this name, whatever its case and with or without ``functions.`` before it.
+    """Return the tool of this name, ignoring case and artifacts that model servers add.
 
     Args:
-        name: as the model wrote it.
-        tools: where the tool is found.
-        text: the arguments, by which the tool is guessed that was meant.
+        name: tool name as written by the model.
+        tools: available tools.
+        text: the arguments, from which the intended tool is guessed.
 
     Raises:
-        ToolError: there is none; names those that there are, the near one first.
+        ToolError: there is no such tool. The message suggests the closest and lists all.
     """
     if (tool := tools.find(name)) is not None:
         return tool
-    bare = _PREFIX.sub("", name.strip(), count=1)
+    from vibe_jupyter.llm.call_repairs import meant_name, without_residue  # noqa: PLC0415 - wrong names are rare
+
     specs = tools.specs()
     names = [spec.name for spec in specs]
-    same = [one for one in names if one.casefold() == bare.casefold()]
-    if (tool := tools.find(same[0] if len(same) == 1 else bare)) is not None:
+    bare = without_residue(name)
+    if (tool := tools.find(meant_name(name, names) or bare)) is not None:
         return tool
     (present,) = present_names([bare.casefold()])
     if present in names and present != bare.casefold():
@@ -109,9 +105,11 @@ def find_tool(name: str, tools: Toolset, text: str = "") -> Tool[Any]:
 
 
 def _taking(text: str, specs: Iterable[ToolSpec], name: str) -> list[str]:
-    """The tools that take exactly these arguments; of several, those whose name begins with the same word."""
+    """Return the tools that accept exactly these arguments, preferring those whose name starts with the same word."""
+    from vibe_jupyter.llm.call_repairs import read_arguments  # noqa: PLC0415 - wrong names are rare
+
     try:
-        given = set(_json_object(text))
+        given = set(read_arguments(text).value)
     except ValueError:
         return []
     fitting = [
@@ -125,26 +123,14 @@ def _taking(text: str, specs: Iterable[ToolSpec], name: str) -> list[str]:
 
 
 def _near_name(name: str, known: Sequence[str], likeness: float = 0.6) -> str:
-    """The only one that begins so, or else the nearest; empty where none is near."""
+    """Return the only name with this prefix, else the closest, or ""."""
     begin = [one for one in known if name and one.casefold().startswith(name.casefold())]
     near = begin if len(begin) == 1 else near_names(name.casefold(), known, likeness=likeness)
     return near[0] if near else ""
 
 
-def _json_object(text: str) -> dict[str, JsonValue]:
-    """One JSON object, also inside a JSON string."""
-    try:
-        return parse_json_object(text)
-    except ValueError:
-        inner = _parsed_text(text)
-        inner = _parsed_text(inner) if isinstance(inner, str) else None
-        if isinstance(inner, dict):
-            return inner
-        raise
-
-
 def _parsed_text(text: str) -> JsonValue:
-    """What a text says as JSON; the text itself where it is none."""
+    """Parse a text as JSON, or return it unchanged."""
     text = text.strip()
     if text in _SPELLED:
         return _SPELLED[text]
@@ -155,13 +141,13 @@ def _parsed_text(text: str) -> JsonValue:
 
 
 def fit_value(value: JsonValue, schema: object, root: _Schema, depth: int = 0) -> JsonValue:
-    """The value in the form that the schema asks for, where it can be understood so; else unchanged.
+    """Coerce a value to its schema where this is unambiguous.
 
     Args:
-        value: as it was sent.
-        schema: what is said of it; may be foreign.
-        root: the whole schema, which references lead into.
-        depth: levels above it.
+        value: the value as sent.
+        schema: its schema, possibly untrusted.
+        root: the whole schema, for resolving references.
+        depth: current level of nesting.
     """
     if depth > DEPTH:
         return value
@@ -176,7 +162,7 @@ def fit_value(value: JsonValue, schema: object, root: _Schema, depth: int = 0) -
 
 
 def _fit_object(given: dict[str, JsonValue], node: _Schema, root: _Schema, depth: int) -> JsonValue:
-    """Null stands for the default where it is no value of the property."""
+    """Coerce the properties of an object, and drop nulls that stand for a default."""
     properties = _mapping(node.get("properties"))
     required = _listing(node.get("required"))
     fitted: dict[str, JsonValue] = {}
@@ -225,7 +211,7 @@ def _kind_of(value: object) -> str:
 
 
 def _kinds(node: _Schema, root: _Schema, nested: int = 0) -> frozenset[str] | None:
-    """The JSON types that a schema takes; None where it does not say."""
+    """Return the JSON types that a schema accepts, or None if unspecified."""
     kind = node.get("type")
     if isinstance(kind, str):
         return frozenset({kind})
@@ -241,7 +227,7 @@ def _kinds(node: _Schema, root: _Schema, nested: int = 0) -> frozenset[str] | No
 
 
 def _part(node: _Schema, keyword: str, root: _Schema) -> _Schema:
-    """The schema itself, or the only one of its branches that has this keyword."""
+    """Return the schema, or its only alternative, that has this keyword."""
     if keyword in node:
         return node
     found = [one for one in _branches(node, root) if keyword in one]
@@ -261,7 +247,7 @@ def _listing(value: object) -> Sequence[object]:
 
 
 def _resolved(schema: object, root: _Schema) -> _Schema:
-    """What a schema says, behind references to the definitions beside it."""
+    """Resolve references to local definitions."""
     node = _mapping(schema)
     for _ in range(DEPTH):
         place = node.get("$ref")
@@ -279,7 +265,7 @@ def _mapping(value: object) -> _Schema:
 
 
 def usage_text(name: str, schema: _Schema) -> str:
-    """What a tool takes, in one line, such as ``It takes code: string (required), keep: boolean.``"""
+    """Describe a tool's arguments in one line, such as ``It takes code: string (required), keep: boolean.``"""
     node = _part(schema, "properties", schema)
     required = _listing(node.get("required"))
     said = [
@@ -293,7 +279,7 @@ def usage_text(name: str, schema: _Schema) -> str:
 
 
 def _listed(node: _Schema) -> Iterator[tuple[str, object]]:
-    """The properties that a model knows of."""
+    """Yield the properties in the published schema."""
     for name, value in _mapping(node.get("properties")).items():
         if "unlisted" not in _mapping(value):
             yield name, value
@@ -313,7 +299,7 @@ def _type_text(schema: _Schema, root: _Schema, nested: int = 0) -> str:
 
 
 def explain_errors(name: str, error: ValidationError, schema: _Schema) -> str:
-    """Each wrong argument and why, for an unknown one the near one, and what the tool takes."""
+    """Explain validation errors, with suggestions for unknown arguments and the tool's usage."""
     problems = "; ".join(_problem_text(problem, schema) for problem in error.errors(include_url=False))
     return f"Wrong arguments for {name}: {problems}. Nothing was run. {usage_text(name, schema)}"
 
@@ -323,7 +309,7 @@ def _problem_text(problem: ErrorDetails, schema: _Schema) -> str:
     place = ".".join(str(step) for step in (*above, last))
     if problem["type"] in _OF_CLASSES:
         return f"{place}: Input should be {_type_text(_schema_at(problem['loc'], schema), schema)}"
-    if problem["type"] == "value_error":  # a check of the tool's own
+    if problem["type"] == "value_error":  # raised by one of the tool's validators
         words = problem["msg"].removeprefix("Value error, ")
         return f"{place}: {words}" if problem["loc"] else words
     if problem["type"] != "extra_forbidden":
@@ -336,7 +322,7 @@ def _problem_text(problem: ErrorDetails, schema: _Schema) -> str:
 
 
 def _schema_at(place: Sequence[int | str], schema: _Schema) -> _Schema:
-    """What the schema says of the value at a place in the arguments."""
+    """Return the schema of the value at a location in the arguments."""
     node = schema
     for step in place:
         keyword = "items" if isinstance(step, int) else "properties"
@@ -346,7 +332,7 @@ def _schema_at(place: Sequence[int | str], schema: _Schema) -> _Schema:
 
 
 def _node_at(place: Sequence[int | str], schema: _Schema) -> _Schema:
-    """What the schema says of a place in the arguments."""
+    """Return the object schema at a location in the arguments."""
     node = _part(schema, "properties", schema)
     for step in place:
         if isinstance(step, int):

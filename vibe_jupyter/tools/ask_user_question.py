@@ -1,4 +1,4 @@
-"""The tool `ask_user_question`: what only the user can know or decide."""
+"""The tool `ask_user_question`, for what only the user can know or decide."""
 
 from collections.abc import Sequence
 from typing import Final, cast
@@ -11,8 +11,7 @@ from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 MAX_QUESTIONS: Final = 4
 MIN_OPTIONS: Final = 2
 MAX_OPTIONS: Final = 4
-MAX_HEADER: Final = 12
-"""Characters."""
+MAX_HEADER: Final = 12  # characters
 
 
 class OptionArgs(BaseModel):
@@ -101,7 +100,7 @@ def _question_of_args(args: QuestionArgs) -> Question:
 
 
 def _size_warnings(questions: Sequence[QuestionArgs]) -> list[str]:
-    """Larger than the tool asks for: shown all the same, and reported."""
+    """Return warnings about exceeded limits. The questions are shown all the same."""
     out: list[str] = []
     if len(questions) > MAX_QUESTIONS:
         out.append(f"{len(questions)} questions at once; ask at most {MAX_QUESTIONS}")

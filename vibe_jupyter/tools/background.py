@@ -1,6 +1,7 @@
-"""Commands that go on when the call that started them is over, and what is said of them afterwards.
+"""Commands that outlive the call that started them, and reports on their results.
 
-They end with the kernel, or with the conversation, whichever is first. Nobody asks a model how they stand.
+They end with the kernel or the conversation, whichever is first. Their state is reported with the next prompt, so a
+model never needs to poll.
 """
 
 import asyncio
@@ -16,47 +17,41 @@ from vibe_jupyter.files.truncation import cut_line, head_and_tail, section
 if TYPE_CHECKING:
     from vibe_jupyter.tools.process import FinishedCommand, ShellCommand
 
-LONGEST: Final = 86_400
-"""Seconds a command may take in the background."""
-MOST: Final = 8
-"""Commands at a time."""
+LONGEST: Final = 86_400  # seconds a background command may run
+MOST: Final = 8  # concurrent background commands
+# Seconds to wait for commands that end at once, e.g. because of a misspelled name; these return normally
 AT_ONCE: Final = 2.0
-"""Seconds in which a command that ends is answered as any other: a wrong name is known at once."""
-TAIL: Final = 4_000
-"""Characters of the newest output that are kept while a command runs."""
-SHOWN: Final = 1_000
-"""Characters of output in the report on one command."""
-NAME: Final = 60
-"""Characters of a command by which it is named."""
+TAIL: Final = 4_000  # characters of the newest output kept while a command runs
+SHOWN: Final = 1_000  # characters of output in the report on one command
+NAME: Final = 60  # characters of a command's display name
 
 
 class BackgroundCommand:
-    """One command, from its start on."""
+    """A background command, running or finished."""
 
     def __init__(self, command: str, redact: Callable[[str], str]) -> None:
-        """
+        """Create a command that has not been started.
+
         Args:
-            command: as it was called.
-            redact: takes secrets out of what it prints, before it is cut.
+            command: the command as called.
+            redact: removes secrets from its output before that is shortened.
         """
         self.command = command
         self.redact = redact
         self.began = time.monotonic()
-        self.seconds: float | None = None
-        """None while it runs."""
-        self.done: FinishedCommand | None = None
-        """None while it runs, and where it was ended."""
+        self.seconds: float | None = None  # duration; None while it runs
+        self.done: FinishedCommand | None = None  # None while it runs, or if it was cancelled
         self.task: asyncio.Task[FinishedCommand] | None = None
         self._newest = deque[str](maxlen=TAIL)
 
     @property
     def name(self) -> str:
-        """Its first line, shortened."""
+        """The first line of the command, shortened."""
         return f"`{cut_line(self.redact(self.command).split(chr(10), 1)[0], NAME)}`"
 
     @property
     def state(self) -> str:
-        """How it stands, in words."""
+        """Description of the command's state."""
         if self.seconds is None:
             return f"{self.name} has been running for {time_text(time.monotonic() - self.began)}"
         if self.done is None:
@@ -67,46 +62,47 @@ class BackgroundCommand:
 
     @property
     def output(self) -> str:
-        """The newest while it runs, then head and tail of both streams."""
+        """The newest output while it runs, afterwards the shortened stdout and stderr."""
         if self.done is None:
             return self.redact("".join(self._newest))
         return self.redact("\n".join(filter(None, (self.done.stdout.rstrip("\n"), self.done.stderr.rstrip("\n")))))
 
     def print(self, text: str) -> None:
-        """Take new output."""
+        """Append new output."""
         self._newest.extend(text)
 
     def finish(self, task: "asyncio.Task[FinishedCommand]") -> None:
-        """It runs no more."""
+        """Store the result when the command has ended."""
         self.seconds = time.monotonic() - self.began
         if not task.cancelled() and task.exception() is None:
             self.done = task.result()
 
 
 class BackgroundCommands:
-    """Those of one kernel. Started and ended on the engine's loop, asked from anywhere."""
+    """Background commands of one kernel. Start and end them on the engine's loop; reading is safe from any thread."""
 
     def __init__(self, at_once: float = AT_ONCE) -> None:
         self._at_once = at_once
+        # Running commands, and finished ones that haven't been reported to the model
         self.commands: tuple[BackgroundCommand, ...] = ()
-        """Those that run, and those whose end the model does not know."""
 
     async def start(
         self, command: "ShellCommand", text: str, *, redact: Callable[[str], str]
     ) -> "FinishedCommand | BackgroundCommand":
-        """Start a command; its result where it ends at once.
+        """Start a command. Returns its result if it ends at once.
 
         Args:
-            command: what is run, and for how long.
-            text: the same as it was shown.
-            redact: takes secrets out of a text.
+            command: the command to run, with its timeout.
+            text: the command as shown.
+            redact: removes secrets from a text.
 
         Raises:
-            ToolError: it could not be started, or too many run already.
+            ToolError: it could not be started, or too many are running.
         """
         if len(running := self.running()) >= MOST:
             raise ToolError(f"Not started: {MOST} commands run in the background already: {', '.join(running)}.")
-        from vibe_jupyter.tools.process import run_command  # noqa: PLC0415 (a kernel has this class from its first prompt on)
+        # The kernel creates this class with the first prompt, long before a command runs.
+        from vibe_jupyter.tools.process import run_command  # noqa: PLC0415
 
         begun = BackgroundCommand(text, redact)
         task = begun.task = asyncio.create_task(run_command(command, begun.print))
@@ -123,18 +119,18 @@ class BackgroundCommands:
         return task.result()
 
     def running(self) -> tuple[str, ...]:
-        """The names of those that run."""
+        """Return the names of running commands."""
         return tuple(command.name for command in self.commands if command.seconds is None)
 
     def lines(self) -> list[str]:
-        """How each stands, for the user."""
+        """Describe each command's state, for the user."""
         return [f"Background: {command.state}" for command in self.commands]
 
     def report(self, *, schema_only: bool) -> str:
-        """What the model is shown with the next prompt; empty for nothing. The end of a command is reported once.
+        """Return the report for the model's next prompt, or "". A command's end is reported once.
 
         Args:
-            schema_only: whether what they print may not be sent.
+            schema_only: whether output must not be sent.
         """
         told = self.commands
         self.commands = tuple(command for command in told if command.seconds is None)
@@ -143,7 +139,7 @@ class BackgroundCommands:
         )
 
     async def end(self) -> None:
-        """End and forget all."""
+        """Cancel and forget all commands."""
         commands, self.commands = self.commands, ()
         tasks = [command.task for command in commands if command.task is not None and not command.task.done()]
         for task in tasks:
@@ -160,7 +156,7 @@ def _report_text(command: BackgroundCommand, *, schema_only: bool) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """A time in seconds, minutes or hours."""
+    """Format a duration in seconds, minutes or hours."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"

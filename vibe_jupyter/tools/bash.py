@@ -1,4 +1,4 @@
-"""The tool `bash`: one shell command in the project folder, with all it starts ended when it ends."""
+"""The tool `bash`: one shell command in the project folder, whose child processes end with it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,28 +16,23 @@ from vibe_jupyter.tools.contract import NotExplored, ToolContext, ToolOptions
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, run_command
 from vibe_jupyter.tools.shell_path import find_shell, why_no_shell
 
-LONGEST_TIMEOUT: Final = 3_600
-"""Seconds."""
+LONGEST_TIMEOUT: Final = 3_600  # seconds
 STARTED: Final = (
     "Started; it runs until it ends, or the kernel does. The first prompt after its end reports how it ended and what "
     "it printed: do not wait for it, and end your turn when nothing else is to be done."
 )
 _IN_SANDBOX: Final = "in a sandbox: nothing was changed"
-_SAID: Final = 2_000
-"""Characters for the status and the notes of a result."""
-_SHOWN_TEXT: Final = 100_000
-"""Characters of output kept for the user in the step."""
+_SAID: Final = 2_000  # characters reserved for the status and notes of a result
+_SHOWN_TEXT: Final = 100_000  # characters of output shown to the user
 
 
 class BashOptions(ToolOptions):
-    """``[tools.bash]``."""
+    """Settings in ``[tools.bash]``."""
 
-    default_timeout: int = Field(default=300, ge=1, le=LONGEST_TIMEOUT)
-    """Seconds."""
-    max_output_bytes: int = Field(default=16_000, ge=200)
-    """Bytes kept of each stream: its head and its tail."""
+    default_timeout: int = Field(default=300, ge=1, le=LONGEST_TIMEOUT)  # seconds
+    max_output_bytes: int = Field(default=16_000, ge=200)  # bytes kept of each stream, from its beginning and end
+    # Further environment variables passed to commands; may contain ``*`` as a wildcard
     environment: tuple[str, ...] = ()
-    """Further names of the kernel's environment that commands see; ``*`` stands for anything."""
 
 
 class BashArgs(BaseModel):
@@ -52,28 +47,26 @@ class BashArgs(BaseModel):
 
 @dataclass(frozen=True)
 class ShellEnvironment:
-    """What commands are run with."""
+    """Working directory and environment of commands."""
 
     workspace: Workspace
-    environ: Mapping[str, str]
-    """The kernel's environment, read again at each call."""
-    fixed: Mapping[str, str]
-    """Variables set for every command."""
+    environ: Mapping[str, str]  # the kernel's environment, read again at each call
+    fixed: Mapping[str, str]  # variables set for every command
+    # Returns variables for one command that prevent git from running a repository's programs, and searches from reading
+    # protected files.
     guard: Callable[[str], Mapping[str, str]] = lambda command: {}
-    """Variables set for one command: what keeps git from running a repository's programs, and the
-    command's searches away from protected files."""
 
 
 class CommandSandbox(Protocol):
-    """Runs a command where it can have no effects."""
+    """Runs commands without side effects."""
 
     async def run(self, command: ShellCommand, progress: Callable[[str], None]) -> FinishedCommand | NotExplored:
-        """What it gave; why it needs the real thing, where it was refused something."""
+        """Run a command. Returns the reason if it needs something that the sandbox denies."""
         ...
 
 
 class BashTool:
-    """Runs commands without a terminal and without input."""
+    """Runs commands without a terminal or input."""
 
     name = "bash"
     description = (
@@ -93,12 +86,11 @@ class BashTool:
         self._around = surroundings
         self._options = options or BashOptions()
         self._background = background or BackgroundCommands()
-        self.sandbox: CommandSandbox | None = None
-        """Where commands run that nobody was asked about; None where there is none."""
+        self.sandbox: CommandSandbox | None = None  # runs commands without approval; None if unavailable
 
     @property
     def result_limit(self) -> int:
-        """Both streams at their limit, and what is said of them, where the settings name a size."""
+        """Maximum characters of a result: both streams and the notes, if the settings set a size."""
         named = "max_output_bytes" in self._options.model_fields_set
         return 2 * self._options.max_output_bytes + _SAID if named else RESULT_LIMIT
 
@@ -126,11 +118,11 @@ class BashTool:
         return ToolResult(parts=(TextPart(text=STARTED),), summary="runs in the background")
 
     def can_explore(self, args: BashArgs) -> bool:
-        """What goes on behind the run is asked about."""
+        """Return False for background commands, which always need approval."""
         return self.sandbox is not None and not args.background
 
     async def explore(self, args: BashArgs, context: ToolContext) -> ToolResult | NotExplored:
-        """Run it where it can read the project, and nothing else."""
+        """Run the command in the sandbox, where it can only read the project."""
         assert self.sandbox is not None
         seconds = self._seconds(args)
         done = await self.sandbox.run(self._command(args, seconds), context.progress)
@@ -162,7 +154,7 @@ class BashTool:
 
 
 def command_result(command: str, done: FinishedCommand, timeout: float, also: str = "") -> ToolResult:
-    """What a command that is over has given; `also` goes behind the first line."""
+    """Build the result of a finished command. `also` is appended to the status line."""
     failed = done.returncode != 0
     status = f"returncode: {done.returncode}" if done.ended == "exit" else f"timeout: ended after {timeout:g} s"
     status += f", {also}" if also else ""

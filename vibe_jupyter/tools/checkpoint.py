@@ -1,6 +1,6 @@
-"""The tool `checkpoint`: cells, files and variables before each run of the conversation that changed some.
+"""The tool `checkpoint`: cells, files and variables as they were before each run that changed them.
 
-A restored state is a change as any other: it is kept before it is made, and `%vibe undo` takes it back.
+Restoring a state is itself recorded as a change, which `%vibe undo` can take back.
 """
 
 import asyncio
@@ -19,10 +19,8 @@ from vibe_jupyter.session.snapshots import ChangedFile, RunChanges, Snapshots
 from vibe_jupyter.session.undo_plan import UndoPlan, joined_runs, plan_undo
 from vibe_jupyter.tools.contract import ToolContext
 
-COMPARED: Final = 200_000
-"""Bytes of a file that are compared line by line."""
-_PROMPT: Final = 60
-"""Characters of a prompt in the list."""
+COMPARED: Final = 200_000  # bytes of a file that are compared line by line
+_PROMPT: Final = 60  # characters of a prompt in the list
 _NO_STATE: Final = "No run of this conversation changed a cell or file."
 
 
@@ -32,44 +30,43 @@ class CheckpointArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     action: Literal["list", "diff", "restore"] = "list"
-    run: int | None = Field(default=None, ge=1)
-    """None for the last."""
+    run: int | None = Field(default=None, ge=1)  # None for the last run
 
 
 class CheckpointCells(Protocol):
-    """The cells of the notebook, read and put back."""
+    """Access to the notebook's cells."""
 
     async def listing(self) -> Sequence[Cell]:
-        """All as they stand.
+        """Return all cells in their current state.
 
         Raises:
-            ToolError: there is no notebook, or it does not answer.
+            ToolError: there is no notebook, or it does not respond.
         """
         ...
 
     async def put_back(self, edits: Sequence[CellEdit]) -> None:
-        """Make these edits, so that they can be undone.
+        """Apply edits as an undoable change.
 
         Raises:
-            ToolError: they were refused; none was made.
+            ToolError: the edits were rejected. None was applied.
         """
         ...
 
     async def must_be_changeable(self) -> None:
-        """Look at the notebook before a user is asked.
+        """Check that the notebook can be edited, before the user is asked.
 
         Raises:
-            ToolError: no page would take an edit.
+            ToolError: no open page accepts edits.
         """
         ...
 
 
+# Restores the variables that a run and all later ones changed. Returns those restored, and those not with the reason.
 PutBackVariables = Callable[[int], Awaitable[tuple[Sequence[str], Sequence[str]]]]
-"""Restores what a run and all since changed; gives what is as before, and what is not, each with the reason."""
 
 
 class CheckpointTool:
-    """Lists, compares and restores."""
+    """Lists, compares and restores earlier states."""
 
     name = "checkpoint"
     description = "Cells and files before each run that changed them: list, diff with now, restore."
@@ -85,14 +82,15 @@ class CheckpointTool:
         put_back_variables: PutBackVariables,
         written: Callable[[int], str],
     ) -> None:
-        """
+        """Create the tool.
+
         Args:
-            conversation: its folder; None where nothing is kept of it.
-            cells: of the notebook; None where there is none.
-            files: writes them.
-            workspace: says which files may be shown unasked.
-            put_back_variables: of the kernel.
-            written: gives the files that code and commands wrote in a run and all since, in words. Any thread.
+            conversation: returns the conversation's folder, or None if it isn't stored.
+            cells: access to the notebook; None if there is none.
+            files: writes files.
+            workspace: decides which files may be shown without approval.
+            put_back_variables: restores variables in the kernel.
+            written: describes the files that code and commands wrote in a run and all later ones. Thread-safe.
         """
         self._conversation = conversation
         self._cells = cells
@@ -100,11 +98,11 @@ class CheckpointTool:
         self._workspace = workspace
         self._put_back_variables = put_back_variables
         self._written = written
+        # Cells when the last call was checked, i.e. what its card shows and so what it restores
         self._seen: Sequence[Cell] | None = None
-        """The cells when the last call was checked: what its card shows, and so what it restores."""
 
     def level_of(self, args: CheckpointArgs) -> Level:
-        """Looking is free (`vibe_jupyter.tools.contract.GradedTool`)."""
+        """Allow listing and comparing without approval (`vibe_jupyter.tools.contract.GradedTool`)."""
         return "ask" if args.action == "restore" else "always"
 
     def headline(self, args: CheckpointArgs) -> Headline:
@@ -139,7 +137,7 @@ class CheckpointTool:
         return (*cells, *(Resource(kind="path", value=path, access="write") for path in changes.files))
 
     async def precheck(self, args: CheckpointArgs) -> None:
-        """Before the user is asked: there is something to restore."""
+        """Check that there is something to restore before the user is asked."""
         self._seen = await self._cells.listing() if self._cells is not None else ()
         plan = await asyncio.to_thread(self._plan, args.run, self._seen)
         if args.action == "restore" and not (plan.restored or plan.run.variables):
@@ -178,7 +176,7 @@ class CheckpointTool:
         return ToolResult.text("\n".join(lines), summary=f"{len(restored) + len(variables)} restored")
 
     def _plan_text(self, plan: UndoPlan, cells: Sequence[Cell], *, backwards: bool) -> str:
-        """What differs between the state and now, as a diff for each cell and file; `backwards` from now to then."""
+        """Diff each cell and file between the state and now, or from now to the state if `backwards`."""
         parts: list[str] = []
         now = {cell.id: cell.source for cell in cells}
         for cell in plan.run.cells.values():
@@ -201,12 +199,12 @@ class CheckpointTool:
         self._files.restore(file.path, file.content())
 
     def _runs(self) -> list[RunChanges]:
-        """Those whose changes stand."""
+        """Return runs whose changes have not been undone."""
         folder = self._conversation()
         return [run for run in Snapshots(folder).runs() if not run.undone] if folder is not None else []
 
     def _plan(self, number: int | None, cells: Sequence[Cell]) -> UndoPlan:
-        """What restoring the state before a run takes.
+        """Plan restoring the state before a run.
 
         Raises:
             ToolError: there is no such run.
@@ -217,7 +215,7 @@ class CheckpointTool:
         return plan
 
     def _changes(self, number: int | None) -> RunChanges:
-        """What a run and all after it changed.
+        """Return the changes of a run and all later ones.
 
         Raises:
             ToolError: there is no such run.

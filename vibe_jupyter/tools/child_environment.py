@@ -1,10 +1,11 @@
-"""What a program that we start sees of the kernel's environment."""
+"""Environment variables of the programs that we start."""
 
 import fnmatch
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+# Variables that commands inherit from the kernel's environment.
 PASSED_ON: Final = frozenset(
     {
         "PATH",
@@ -23,16 +24,14 @@ PASSED_ON: Final = frozenset(
         "SSL_CERT_DIR",
     }
 )
-"""Names a command gets from the kernel's environment where they are set."""
-LOCALE: Final = "LC_"
-"""It gets the names that begin so too."""
+LOCALE: Final = "LC_"  # prefix of further inherited variables
 
+# Variables that make a shell or program run other code, so that something else would run than what was approved. Only
+# the user's exact name lets them through; a pattern does not.
 STEERING: Final = frozenset({"BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS"})
-"""Names that make the shell or a program run other code, so that what was judged would not be what runs: a pattern of
-the user's does not let them through, only their whole name does."""
-STEERING_FAMILIES: Final = ("BASH_FUNC_", "LD_", "DYLD_", "GIT_")
-"""Names that begin so do the same."""
+STEERING_FAMILIES: Final = ("BASH_FUNC_", "LD_", "DYLD_", "GIT_")  # prefixes of variables with the same effect
 
+# Variables that tell programs that no user can answer them.
 NOT_INTERACTIVE: Final[Mapping[str, str]] = {
     "CI": "true",
     "NONINTERACTIVE": "1",
@@ -41,25 +40,24 @@ NOT_INTERACTIVE: Final[Mapping[str, str]] = {
     "DEBIAN_FRONTEND": "noninteractive",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # else `pip list` may ask the network, and start rustc to say who asks
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # else `pip list` may access the network, and start rustc for its user agent
     "PIP_NO_INPUT": "1",
 }
-"""What tells programs that nobody can answer them."""
 
 
 class ProcessEnvironment(NamedTuple):
-    """Where processes are started, and what of the kernel's environment there is to pass on."""
+    """Working directory and inheritable environment of child processes."""
 
     folder: Path
     environ: Mapping[str, str]
 
 
 def child_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
-    """What of `environ` a command may see, and the variables set for every command.
+    """Return the variables that a command inherits, and those set for every command.
 
     Args:
         environ: the kernel's environment.
-        also: further names the user lets through, whatever they are called; ``*`` stands for anything.
+        also: further variables that the user lets through; ``*`` is a wildcard. Exact names are always passed.
     """
     named = frozenset(also)
     passed = {name: value for name, value in environ.items() if name in named or _is_passed(name, named)}

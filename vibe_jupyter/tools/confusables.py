@@ -1,7 +1,7 @@
-"""Letters that look like others: in names of tools, and in text that a user decides on.
+"""Confusable characters in tool names and in text that a user approves.
 
-Python and shells tell `сору` with a Cyrillic letter from the word that it imitates; a reader does not. The other way
-round, Python takes ``ｅｖａｌ`` for ``eval``. Words of one script, whichever it is, are what people write and stay.
+Python and shells distinguish `сору` with Cyrillic letters from the word that it imitates; a reader doesn't. Conversely,
+Python treats ``ｅｖａｌ`` as ``eval`` (NFKC, PEP 3131). Words in a single script, whichever it is, are left alone.
 """
 
 import re
@@ -16,40 +16,37 @@ _LIKENESSES: Final = (
     ("авеѕіјкӏмнорсԛԝтухһԁԍѵ", "abesijklmhopcqwtyxhdgv"),  # Cyrillic
     ("αβεηικνορτυχω", "abenikvoptuxw"),  # Greek
     ("աոսցհօզ", "wnughoq"),  # Armenian
-    ("ıɩɑɡ|1i0", "llaglllo"),  # Latin, and what is hard to tell apart in it
+    ("ıɩɑɡ|1i0", "llaglllo"),  # Latin, and characters that are hard to distinguish from it
     ("-‐‑‒–—−./ ", "__________"),
 )
 _SAME: Final = {ord(one): like for alike, likes in _LIKENESSES for one, like in zip(alike, likes, strict=True)}
 _SAME.update({one: _SAME.get(ord(like), like) for one, like in _SAME.items()})
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-_IDLE: Final = frozenset({"title", "$comment"})
-"""Words in a schema that tell a model nothing."""
+_IDLE: Final = frozenset({"title", "$comment"})  # schema keywords that are useless to a model
 _OF_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-WORDS_LIMIT: Final = 2_000
-"""Characters of one description that the model is given."""
+WORDS_LIMIT: Final = 2_000  # characters of one description sent to the model
 
+# Runs of letters. Names are split at ``_`` and digits, so that `x_α` and `σ2max` are each in one script.
 _SEGMENT: Final = re.compile(
-    r"\\\\|\\[A-Za-z]"  # `"\nСумма"` is a line end and a word, not a word of two scripts
-    r"|%[-+ #0]*\d*(?:\.\d+)?[A-Za-z]"  # so with `"%dруб"`
+    r"\\\\|\\[A-Za-z]"  # `"\nСумма"` is an escape and a word, not a word in two scripts
+    r"|%[-+ #0]*\d*(?:\.\d+)?[A-Za-z]"  # likewise `"%dруб"`
     r"|[^\W\d_]+"
 )
-"""Letters in a row. A name is split at ``_`` and digits, so that `x_α` and `σ2max` are of one script each."""
 _ESCAPES: Final = ("\\", "%")
-_TRAILING: Final = 2
-"""Raised or lowered letters at the end of a word that are read as such: ``xᵢⱼ``, ``nº``."""
+_TRAILING: Final = 2  # superscript or subscript letters at the end of a word that are accepted, as in ``xᵢⱼ`` or ``nº``
 
 
 def name_skeleton(name: str) -> str:
-    """The same for names that look alike: in case, in script, in width, in marks above letters."""
+    """Return a key that is equal for confusable names (case, script, width, diacritics)."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
     seen = "".join(character for character in plain if unicodedata.category(character) not in {*_UNSEEN, "Mn"})
     return seen.translate(_SAME)
 
 
 def letter_like(letter: str) -> str:
-    """The ASCII letter that a letter of another script, or an odd one, looks like, in either case; empty if none.
+    """Return the ASCII letter, in lower case, that a letter of another script or an unusual one resembles, or "".
 
-    The dotless ``ı`` is one of Turkish, where it stands among Latin letters by right.
+    The dotless ``ı`` is excluded, since it is a regular letter in Turkish.
     """
     small = letter.lower()[0]
     like = "" if small.isascii() or small == "ı" else _SAME.get(ord(small), "")
@@ -57,7 +54,7 @@ def letter_like(letter: str) -> str:
 
 
 def visible_words(text: str, limit: int = WORDS_LIMIT) -> str:
-    """A server's words for the model: what a user could not see in them is no part of them."""
+    """Remove characters that a user couldn't see from a server's text, and limit its length."""
     kept = "".join(
         character for character in text if character in "\n\t" or unicodedata.category(character) not in _UNSEEN
     ).strip()
@@ -65,7 +62,7 @@ def visible_words(text: str, limit: int = WORDS_LIMIT) -> str:
 
 
 def visible_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
-    """A schema with its descriptions made so, and without titles; `names` says that the keys here are arguments."""
+    """Clean the descriptions in a schema and remove titles. `names` is True if the keys are argument names."""
     if isinstance(node, list):
         return [visible_schema(item) for item in node]
     if not isinstance(node, dict):
@@ -82,12 +79,12 @@ def visible_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
 
 
 def escape_lookalikes(text: str) -> str:
-    """Write letters as ``⟨U+0430⟩`` that imitate those around them, or that Python reads as ASCII ones."""
+    """Replace letters that imitate their neighbors, or that Python reads as ASCII letters, by ``⟨U+0430⟩``."""
     return text if text.isascii() else _SEGMENT.sub(_written_out, text)
 
 
 def without_lookalikes(preview: Preview) -> Preview:
-    """The same with such letters written out: for showing, never for running."""
+    """Escape confusable letters in a preview. For display only; never run the result."""
     return preview.model_copy(update={"text": escape_lookalikes(preview.text), "note": escape_lookalikes(preview.note)})
 
 
@@ -107,23 +104,26 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def _imitates(segment: str, at: int) -> bool:
-    """Whether a letter looks like a Latin one. Small Greek letters, but for the omicron, do so only between those."""
+    """Return whether a letter resembles a Latin one.
+
+    Small Greek letters other than omicron count only between Latin letters.
+    """
     letter = segment[at]
     if not letter_like(letter):
         return False
     if "α" <= letter <= "ω" and letter != "ο":
         return segment[at - 1 : at].isascii() and segment[at + 1 : at + 2].isascii() and 0 < at < len(segment) - 1
-    return letter != "Ω"  # only its small form does
+    return letter != "Ω"  # only its lower-case form resembles a Latin letter
 
 
 def _is_ascii_letter(character: str) -> bool:
-    """Whether Python reads it as one or more ASCII letters."""
+    """Return whether Python normalizes a character to one or more ASCII letters."""
     plain = unicodedata.normalize("NFKC", character)
     return not character.isascii() and character.isalpha() and plain.isascii() and plain.isalpha()
 
 
 def _small_at_end(segment: str) -> int:
-    """Where raised and lowered letters at the end begin; the segment's length if there are none, or too many."""
+    """Return the start of trailing superscripts or subscripts, or the length if there are none or too many."""
     at = len(segment)
     while at > 0 and unicodedata.decomposition(segment[at - 1]).startswith(("<super>", "<sub>")):
         at -= 1

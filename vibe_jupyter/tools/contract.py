@@ -1,7 +1,7 @@
-"""The contract of a tool and of a set of tools, and a custom tool's definition.
+"""Interfaces of tools and toolsets, and the definition of a custom tool.
 
-A tool gets what it needs (a workspace, the kernel) in its constructor. The context of one call has four members,
-and none is None.
+A tool receives its dependencies (a workspace, the kernel) in its constructor. What depends on a single call is passed
+to `Tool.run` in a `ToolContext`, none of whose callbacks is ever None.
 """
 
 import functools
@@ -24,24 +24,25 @@ from vibe_jupyter.safe_imports import without_plugins
 
 A = TypeVar("A", bound=BaseModel)
 
+# Asks the user questions on behalf of someone ("" for the agent) and waits for the answers. Returns None if the user
+# answered none, and raises ToolError if nobody can answer.
 AskPerson = Callable[[Sequence[Question], str], Awaitable[tuple[Answered, ...] | None]]
-"""Puts questions to the user, in the name of someone (empty for the agent), and waits for the answers; None when the
-user answered none. Raises ToolError where nobody can answer."""
 
+# Size of a filter's cache of tool names; bounded, since a model may invent any number of them
 JUDGED_NAMES: Final = 1_000
-"""Names of tools for which a filter remembers its verdict: a model may make up any."""
 _SAYS_LITTLE: Final = frozenset(
     {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
 )
 
+# Keywords omitted from nested definitions; unknown fields are rejected with a clear message anyway
 _OF_CLASSES: Final = frozenset({"description", "additionalProperties"})
-"""What nested definitions need not say: an unknown field is refused in words anyway."""
 
+# `json_schema_extra` of a field that is accepted but omitted from the published schema
 UNLISTED: Final[dict[str, JsonValue]] = {"unlisted": True}
-"""As `json_schema_extra` of a field: accepted, and not in the schema that is sent."""
 
-LONGEST_DESCRIPTION: Final = 4_000
-"""Characters; every request carries it."""
+LONGEST_DESCRIPTION: Final = 4_000  # characters; every request includes the descriptions
+# Names of our own tools, including former and planned ones. Another tool with such a name would inherit the permissions
+# granted to ours.
 BUILT_IN: Final = frozenset(
     {"ask_user_question", "bash", "checkpoint", "delete_cells", "edit_cell", "exit_plan_mode", "grep"}
     | {
@@ -58,73 +59,67 @@ BUILT_IN: Final = frozenset(
     | {"read_output", "run_cell", "run_cells", "run_code", "search_replace", "skill", "stale_cells", "task", "todo"}
     | {"trust_folder", "verify_notebook", "write_file"}
 )
-"""Names that mean our own tools, built, to come or gone: another of the name would be allowed by the grants of ours."""
-TASK: Final = "task"
-"""The tool that has sub-agents work: its calls of one answer run at once."""
+TASK: Final = "task"  # runs a sub-agent; calls in one response run concurrently
+# Tools that only read. Code without side effects may return whatever these return without approval.
 READING_TOOLS: Final = ("inspect", "read_file", "grep")
-"""What they tell unasked, code may tell that runs where it can have no effects."""
+# Tools without side effects other than on the agent's own notes. This includes `task`, because a sub-agent never has
+# more permissions than its caller.
 WITHOUT_EFFECTS: Final = frozenset(
     {*READING_TOOLS, "read_notebook", "todo", "ask_user_question", "skill", TASK, "exit_plan_mode"}
 )
-"""Tools that change nothing but the agent's own notes. `task` is one: a sub-agent may do no more than its caller."""
-SANDBOXED: Final = frozenset({"run_code", "bash"})
-"""Tools that have no effects under `permission = "sandbox"`."""
+SANDBOXED: Final = frozenset({"run_code", "bash"})  # tools without side effects under `permission = "sandbox"`
+# Earlier names of tools, which settings and saved permissions may still contain.
 FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "inspect": ("inspect_variable", "list_variables"),
     "read_notebook": ("read_cell", "read_output"),
     "run_cells": ("run_cell",),
 }
-"""What tools were called before: settings and saved permissions may still say so."""
 _NAME: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _SENTENCE: Final = lazy_pattern(r".*?[.!?](?=\s)")
 
 
 def present_names(names: Iterable[str]) -> frozenset[str]:
-    """The names of today for names of tools that may be `FORMER_NAMES`."""
+    """Replace former tool names by current ones."""
     present = {former: name for name, formers in FORMER_NAMES.items() for former in formers}
     return frozenset(present.get(name, name) for name in names)
 
 
 class ReportAdvance(Protocol):
-    """Takes how far a call is; callable from any thread."""
+    """Reports the progress of a call. Thread-safe."""
 
     def __call__(self, done: float, total: float | None, words: str) -> None:
-        """So many units are done, of as many in all if that is known; `words` may be empty."""
+        """Report the number of finished units, the total (None if unknown), and an optional message."""
         ...
 
 
 def ignore_progress(done: float, total: float | None, words: str) -> None:
-    """Where nobody looks."""
+    """Discard progress reports."""
 
 
+# Called when a call starts or stops waiting for text input by the user; from any thread. Must not raise.
 OnAsking = Callable[[bool], None]
-"""Told that a call begins to wait for what the user types, or waits no longer; from any thread. Must not raise."""
 
 
 def unheard(_waits: bool) -> None:
-    """Where nobody looks."""
+    """Discard notifications about waiting."""
 
 
 class SubagentReport(NamedTuple):
-    """How a sub-agent's work ended."""
+    """Result of a sub-agent."""
 
-    response: str
-    """Everything it said."""
+    response: str  # all of its text
     turns_used: int
-    completed: bool
-    """False where a limit, an interrupt or an error ended it."""
-    cost: float | None = None
-    """US dollars; None where the prices of its model are not known."""
+    completed: bool  # False if a limit, an interrupt or an error ended it
+    cost: float | None = None  # US dollars; None if the model's prices are unknown
     error: str = ""
-    limit: str = ""
-    """What ended it, where a limit did, such as ``turns``."""
+    limit: str = ""  # the limit that ended it, such as ``turns``, or ""
 
 
 class Delegate(Protocol):
-    """Has a sub-agent do a piece of work."""
+    """Runs sub-agents."""
 
     async def __call__(self, agent: str, task: str) -> SubagentReport:
-        """Wait until it is done, or ended otherwise.
+        """Run a sub-agent and wait for it.
 
         Raises:
             ToolError: there is no such sub-agent.
@@ -133,47 +128,40 @@ class Delegate(Protocol):
 
 
 async def delegate_to_nobody(agent: str, task: str) -> SubagentReport:
-    """Where a tool is used without a run, and in the run of a sub-agent."""
+    """Reject the request: tools used outside a run and sub-agents can't delegate."""
     raise ToolError("No sub-agent can work here.")
 
 
 async def answer_nobody(questions: Sequence[Question], asker: str) -> tuple[Answered, ...] | None:
-    """The answer where a tool is used without a run."""
+    """Reject the questions, for tools used outside a run."""
     raise ToolError("Nobody is here to answer.")
 
 
 class ToolContext(NamedTuple):
-    """What one call may use of the run that makes it."""
+    """The run's services and state for one tool call."""
 
     call_id: str
-    progress: Callable[[str], None]
-    """Show new output while the tool runs; callable from any thread."""
+    progress: Callable[[str], None]  # shows new output while the tool runs; thread-safe
+    # Returns whether the run was interrupted, for worker threads, which asyncio can't cancel
     cancelled: Callable[[], bool]
-    """Whether the run was interrupted; for work on threads that cannot be cancelled by asyncio."""
     ask: AskPerson = answer_nobody
-    advance: ReportAdvance = ignore_progress
-    """Show how far it is, as a bar."""
+    advance: ReportAdvance = ignore_progress  # shows a progress bar
     waits: OnAsking = unheard
+    # Location of each path in `Tool.touches`, as approved; open it with `Workspace.open_read`
     places: Mapping[str, Located] = MappingProxyType({})
-    """Where each path of `Tool.touches` leads, as it was judged and shown; `Workspace.open_read` opens it."""
-    delegate: Delegate = delegate_to_nobody
-    """Has a sub-agent do a piece of work, within the limits and permissions of this run."""
+    delegate: Delegate = delegate_to_nobody  # runs a sub-agent within the run's limits and permissions
+    # Redacts secrets in text before it is shortened, so that none is cut in two; whole results are redacted anyway
     redact: Callable[[str], str] = str
-    """Takes secrets out of a text before it is cut, so that none is parted; results are redacted as a whole anyway."""
+    # True if only names, types and counts may be sent to the model, and no value of the user's data
     schema_only: bool = False
-    """Whether the model may be told names, types and counts alone, and no value of the user's data."""
-    approval: Approval | None = None
-    """Who let it run; None where it runs without effects, or without a run."""
-    model: str = ""
-    """Whose call it is: name and server of the model, or the external client; empty without a run."""
-    turn: int = 0
-    """Request of the run that it answers, from 1; 0 for none."""
-    explored: str = ""
-    """Why the call could not be done without effects; empty if that was not tried."""
+    approval: Approval | None = None  # who approved the call; None if it runs without side effects, or outside a run
+    model: str = ""  # caller: the model and its server, or the external client; "" outside a run
+    turn: int = 0  # number of the model request that made the call, from 1; 0 for none
+    explored: str = ""  # reason why the call couldn't be done without side effects; "" if that wasn't tried
 
 
 class Tool(Protocol[A]):
-    """One thing the model can do. See `vibe_jupyter.tools.grep` for a small whole one."""
+    """A tool that the model can call. See `vibe_jupyter.tools.grep` for a small complete example."""
 
     @property
     def name(self) -> str:
@@ -182,203 +170,200 @@ class Tool(Protocol[A]):
 
     @property
     def description(self) -> str:
-        """A few lines for the model: what it does, when to use it, what comes back."""
+        """A few lines for the model: what the tool does, when to use it, and what it returns."""
         ...
 
     @property
     def level(self) -> Level:
-        """How it is allowed where the configuration says nothing."""
+        """The permission level if the settings don't define one."""
         ...
 
     @property
     def arguments(self) -> type[A]:
-        """The pydantic model of its arguments; the schema sent to the model is generated from it."""
+        """The pydantic model of the arguments, from which the schema sent to the model is generated."""
         ...
 
     def headline(self, args: A) -> Headline:
-        """The call in one line."""
+        """Return the call in one line."""
         ...
 
     def preview(self, args: A) -> Preview:
-        """Everything the call will do, as the approval card shows it."""
+        """Return everything the call will do, for the approval card."""
         ...
 
     def touches(self, args: A) -> Sequence[Resource]:
-        """What the call reads, writes or executes. Decides nothing and opens nothing."""
+        """Return the resources that the call reads, writes or executes. Must not open or decide anything."""
         ...
 
     async def run(self, args: A, context: ToolContext) -> ToolResult:
-        """Do it.
+        """Carry out the call.
 
         Raises:
-            ToolError: the model reads the text and can try something else.
+            ToolError: the call failed. The model reads the message and can try something else.
         """
         ...
 
 
 @runtime_checkable
 class PrecheckedTool(Protocol):
-    """A tool that can tell in advance that a call cannot be done, so that nobody is asked in vain."""
+    """A tool that can detect impossible calls in advance, so that the user isn't asked for nothing."""
 
     async def precheck(self, args: Any) -> None:
-        """Look at things as they stand now; called before the user is asked, and only then.
+        """Check the current state. Called only before the user is asked.
 
         Raises:
-            ToolError: it cannot be done; the model reads why.
+            ToolError: the call can't be done. The message is for the model.
         """
         ...
 
 
 @runtime_checkable
 class WatchedTool(Protocol):
-    """A tool whose card shows what it makes of something that others may change while the card waits."""
+    """A tool whose preview depends on content that may change while its card is open."""
 
     async def look(self, args: Any) -> None:
-        """See what stands there now, so that `Tool.preview` shows that.
+        """Read the current content for `Tool.preview`.
 
         Raises:
-            ToolError: nothing can be seen there.
+            ToolError: it can't be read.
         """
         ...
 
     async def wait_for_change(self, args: Any) -> None:
-        """Return when something else may stand there; never where nobody tells."""
+        """Return when the content may have changed. Never returns if there are no change notifications."""
         ...
 
 
 @runtime_checkable
 class GradedTool(Protocol):
-    """A tool of which some calls need less than others."""
+    """A tool whose permission level depends on the call."""
 
     def level_of(self, args: Any) -> Level:
-        """How this call is allowed where the configuration says nothing; never stricter than `Tool.level`."""
+        """Return the level of this call if the settings don't define one; never stricter than `Tool.level`."""
         ...
 
 
 class NotExplored(NamedTuple):
-    """A call was not done where it has no effects, or not to its end."""
+    """Outcome of a call that couldn't be completed without side effects."""
 
-    reason: str
-    """In one line, for the card: why it needs the real thing."""
+    reason: str  # one line for the card: why the call has to run for real
+    # True if running it for real may destroy work, so that a standing permission is not enough
     is_harmful: bool = False
-    """True if the real thing may be lost to it, so that a permission given in advance is not enough."""
 
 
 @runtime_checkable
 class ExploringTool(Protocol):
-    """A tool that can do some calls where they can have no effects, so that nobody need be asked."""
+    """A tool that can run some calls without side effects, so that no approval is needed."""
 
-    tried_in: str
-    """Where it is tried, such as ``a sandbox``."""
+    tried_in: str  # name of the isolated environment, such as ``a sandbox``
 
     def can_explore(self, args: Any) -> bool:
-        """Whether this call may be tried so."""
+        """Return whether this call may be tried without side effects."""
         ...
 
     async def explore(self, args: Any, context: ToolContext) -> ToolResult | NotExplored:
-        """Do it without any effect, or say why that is not possible.
+        """Run the call without side effects, or return why that is not possible.
 
         Raises:
-            ToolError: as `Tool.run`.
+            ToolError: as for `Tool.run`.
         """
         ...
 
 
-_NAMED: Final = 6
-"""Variables that are named."""
+_NAMED: Final = 6  # variables listed by name
 
 
 def lost_words(names: Sequence[str]) -> str:
-    """What is said of variables that undo would not restore; empty for none."""
+    """Describe variables that undo would not restore, or return ""."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"undo would not restore {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 @runtime_checkable
 class ForeseeingTool(Protocol):
-    """A tool that can tell what a call would do, so that the card says it."""
+    """A tool that can predict the effect of a call, for the card."""
 
     def can_foresee(self, args: Any) -> bool:
-        """Whether it can of this call."""
+        """Return whether the effect of this call can be predicted."""
         ...
 
     async def foresee(self, args: Any, context: ToolContext, *, tries: bool) -> str:
-        """What the call would change, and what of it cannot be undone, in a line; empty where that cannot be told.
-        Never takes longer than seconds.
+        """Return one line on what the call would change, and what of that can't be undone, or "" if unknown. Takes a
+        few seconds at most.
 
         Args:
-            args: of the call.
-            context: of the call.
-            tries: whether it may be tried where it has no effects; else it says only what cannot be undone.
+            args: arguments of the call.
+            context: context of the call.
+            tries: whether the call may be tried without side effects. If not, the line covers only what can't be
+                undone.
 
         Raises:
-            ToolError: the user interrupted it.
+            ToolError: the user interrupted the call.
         """
         ...
 
 
 @runtime_checkable
 class RenamedTool(Protocol):
-    """A tool that settings may name in other ways too."""
+    """A tool with alternative names in settings."""
 
     @property
     def others(self) -> Sequence[str]:
-        """Its further names."""
+        """Alternative names."""
         ...
 
     @property
     def unclear(self) -> Sequence[str]:
-        """Names that mean another tool too: what is forbidden under them is forbidden, nothing is allowed."""
+        """Names shared with other tools. Rules that deny them apply; rules that allow them don't."""
         ...
 
 
+# When the model receives a tool's results although no value of the user's data may be sent. Otherwise it receives only
+# their size.
+# "always": the tool observes `ToolContext.schema_only`, or its results contain no values.
+# "of code files": if all files that the call touched contain code.
 WithoutValues = Literal["always", "of code files", "never"]
-"""When the model gets the results of a tool where no value of the user's data may be sent; else it hears their size.
-
-``always``: the tool heeds `ToolContext.schema_only`, or no result of it has a value.
-``of code files``: where all files it touched hold code.
-"""
 
 
 @runtime_checkable
 class ToldWithoutValues(Protocol):
-    """A tool that says itself when its results may be told without values; of all others they never are."""
+    """A tool that declares when its results contain no values. Otherwise mode `schema` withholds them."""
 
     @property
     def without_values(self) -> WithoutValues:
-        """When."""
+        """The condition under which results may be sent although values may not."""
         ...
 
 
 def told_without_values(tool: Tool[Any]) -> WithoutValues:
-    """What a tool says of itself."""
+    """Return when a tool's results may be sent although values may not."""
     return tool.without_values if isinstance(tool, ToldWithoutValues) else "never"
 
 
 @runtime_checkable
 class SelfLimitedTool(Protocol):
-    """A tool that keeps its results within a limit of its own."""
+    """A tool that limits the size of its results itself."""
 
     @property
     def result_limit(self) -> int:
-        """Characters of a result that the model is given whole."""
+        """Maximum characters of a result that the model receives in full."""
         ...
 
 
 class Toolset(Protocol):
-    """Some tools, from wherever they come."""
+    """A set of tools."""
 
     def specs(self) -> Sequence[ToolSpec]:
-        """What the model is offered, in a stable order."""
+        """Return the definitions offered to the model, in a stable order."""
         ...
 
     def find(self, name: str) -> Tool[Any] | None:
-        """The tool of that name; None when there is none."""
+        """Return the tool with this name, or None."""
         ...
 
 
 class StaticToolset:
-    """A fixed list of tools; their schemas are generated once, when they are asked for."""
+    """A fixed list of tools. Schemas are generated once, on first use."""
 
     def __init__(self, tools: Sequence[Tool[Any]]) -> None:
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
@@ -395,10 +380,10 @@ class StaticToolset:
 
 
 def tool_spec(tool: Tool[Any]) -> ToolSpec:
-    """The schema of a tool's pydantic arguments: nested definitions stay.
+    """Build a tool's definition for the model from its pydantic arguments.
 
-    Every request carries it, so what a model does not need goes: titles, the class's own words, bounds (a wrong
-    value is answered with what is wrong), and defaults that say no more than "not given".
+    Every request includes it, so titles, class docstrings, bounds (a violation is explained in the result) and trivial
+    defaults are removed. Nested definitions are kept.
     """
     schema = _lean_schema(schema_of(tool.arguments))
     assert isinstance(schema, dict)
@@ -410,20 +395,24 @@ def tool_spec(tool: Tool[Any]) -> ToolSpec:
 
 
 class _QuietSchema(GenerateJsonSchema):
-    """Leaves out a default that JSON has not, such as a class, and does not warn of it in the user's cell."""
+    """Schema generator that silently omits defaults without a JSON form, such as a class, instead of warning in the
+    user's cell."""
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """Say nothing."""
+        """Ignore the warning."""
 
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of the arguments of a tool."""
+    """Return the JSON schema of a tool's arguments."""
     with without_plugins():
         return arguments.model_json_schema(schema_generator=_QuietSchema)
 
 
 def _lean_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
-    """Without keywords that say little; a property may be called as such a keyword is."""
+    """Remove keywords of little use to a model.
+
+    `names` is True if the keys are property names, which may equal such keywords.
+    """
     if isinstance(node, list):
         return [_lean_schema(item) for item in node]
     if not isinstance(node, dict):
@@ -440,7 +429,7 @@ def _lean_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
 
 
 def _drop_unused(schema: dict[str, JsonValue]) -> None:
-    """Take out definitions that only an unlisted field refers to, and the classes' own words."""
+    """Remove definitions that only unlisted fields refer to, and class docstrings."""
     definitions = schema.get("$defs")
     if not isinstance(definitions, dict):
         return
@@ -456,7 +445,7 @@ def _drop_unused(schema: dict[str, JsonValue]) -> None:
 
 
 def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """``X or null, by default null`` is an ``X`` that need not be given."""
+    """Simplify ``X or null, default null`` to an optional ``X``."""
     kinds = node.get("anyOf")
     if not isinstance(kinds, list) or "default" not in node or node["default"] is not None:
         return node
@@ -467,17 +456,18 @@ def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 class FilteredToolset:
-    """A set without the tools the user does not want. Each name is judged once."""
+    """A toolset without the tools that the user disabled. Verdicts are cached by name."""
 
     def __init__(
         self, tools: Toolset, keep: Callable[[str], bool], *, forbids: Callable[[str], bool] = lambda _name: False
     ) -> None:
-        """
+        """Wrap a toolset.
+
         Args:
-            tools: the whole set.
+            tools: the toolset.
             keep: whether there is a tool of this name at all.
             forbids: whether it may never run. Such a tool isn't offered, but a call of it is found, so that the
-                permissions answer it with their reason.
+                permissions reject it with their reason.
         """
         self._tools = tools
         self._keep = functools.lru_cache(JUDGED_NAMES)(keep)
@@ -491,7 +481,7 @@ class FilteredToolset:
 
 
 class BriefToolset:
-    """A set that is described in a sentence for each tool, without how it is used."""
+    """A toolset with one-sentence descriptions, without usage instructions."""
 
     def __init__(self, tools: Toolset) -> None:
         self._tools = tools
@@ -512,7 +502,7 @@ def _first_sentence(text: str) -> str:
 
 
 class JoinedToolsets:
-    """Several sets as one; of one name the first one's counts."""
+    """Several toolsets combined. For duplicate names the first set wins."""
 
     def __init__(self, *toolsets: Toolset) -> None:
         self._toolsets = toolsets
@@ -529,34 +519,30 @@ class JoinedToolsets:
 
 
 class ToolOptions(BaseModel):
-    """The base of every tool's options: frozen, and closed to keys that mean nothing."""
+    """Base of all tools' options. Frozen, and rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ToolDefinition(NamedTuple):
-    """What a tool is called, takes and does."""
+    """Definition of a custom tool."""
 
     name: str
     description: str
     arguments: type[BaseModel]
+    # Returns the result, an awaitable of it, or an async iterator of progress that ends with the result
     call: Callable[[BaseModel, ToolContext], Any]
-    """Gives the result, or something to wait for, or something that yields progress and last the result."""
-    is_async: bool
-    """Whether `call` returns at once."""
-    source: str
-    """Where it was written, for the user."""
-    result: type[BaseModel] | None = None
-    """What each result must be; None where the tool does not say."""
-    check: Callable[[BaseModel], Any] | None = None
-    """The tool's own check of a call, which gives a permission; None where it has none."""
+    is_async: bool  # whether `call` returns immediately with an awaitable or iterator
+    source: str  # where it is defined, for the user
+    result: type[BaseModel] | None = None  # model that results must match, if declared
+    check: Callable[[BaseModel], Any] | None = None  # the tool's own permission check, if it has one
 
 
 def checked_name(name: str) -> str:
-    """A name a tool may have.
+    """Validate a tool's name and return it.
 
     Raises:
-        ConfigError: it may not; says why.
+        ConfigError: the name is invalid or taken. The message is the reason.
     """
     if name in BUILT_IN or name.startswith("mcp__"):
         raise ConfigError(f"There is a tool {name} already. Give yours another name: @vibe_jupyter.tool(name=…).")
@@ -566,7 +552,7 @@ def checked_name(name: str) -> str:
 
 
 def description_of(words: str, prompt: str | None) -> str:
-    """What the model reads: a usage text of the tool's own, else the words."""
+    """Return the tool's prompt if it has one, else its description, shortened."""
     return head_and_tail((prompt or "").strip() or words.strip(), LONGEST_DESCRIPTION)
 
 
@@ -575,7 +561,7 @@ _collecting: Final[ContextVar[list[ToolDefinition] | None]] = ContextVar("collec
 
 
 def register_tool(definition: ToolDefinition) -> None:
-    """Offer a tool from the next request on; or hand it to who loads the file it stands in."""
+    """Offer a tool from the next request on, or pass it to the enclosing `collect_tools`."""
     collected = _collecting.get()
     if collected is None:
         _here[definition.name] = definition
@@ -584,13 +570,13 @@ def register_tool(definition: ToolDefinition) -> None:
 
 
 def registered_tools() -> tuple[ToolDefinition, ...]:
-    """What was defined in cells and imported modules."""
+    """Return the tools defined in cells and imported modules."""
     return tuple(_here.values())
 
 
 @contextmanager
 def collect_tools() -> Generator[list[ToolDefinition]]:
-    """Everything that is defined inside belongs to the caller."""
+    """Collect tools defined inside the block instead of offering them."""
     collected: list[ToolDefinition] = []
     token = _collecting.set(collected)
     try:

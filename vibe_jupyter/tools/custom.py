@@ -1,7 +1,7 @@
-"""Custom tools: a function with ``@vibe_jupyter.tool``, or a class on `BaseTool`.
+"""Custom tools: functions with ``@vibe_jupyter.tool``, or subclasses of `BaseTool`.
 
-Both shapes of a class are taken that Mistral Vibe's manual and its releases show (docs/custom-tools.md):
-`run` with plain parameters that returns text, and `run(args, ctx)` with a model that yields its result.
+Classes may have either shape found in Mistral Vibe's manual and releases (docs/custom-tools.md): a `run` with plain
+parameters that returns text, or `run(args, ctx)` with a pydantic model that yields its result.
 """
 
 import inspect
@@ -52,7 +52,7 @@ _SPHINX: Final = re.compile(r"^:(?P<field>\w+)(?:[^:\n]*\b(?P<name>\w+))?:\s*(?P
 
 
 class ToolPermission(StrEnum):
-    """How a tool is allowed; only the settings decide, whatever a class says of itself."""
+    """Permission level of a tool. Only the settings can grant it, whatever a class declares."""
 
     ALWAYS = "always"
     ASK = "ask"
@@ -61,7 +61,7 @@ class ToolPermission(StrEnum):
 
 
 class PermissionContext(BaseModel):
-    """A permission with its reason, as `BaseTool.resolve_permission` gives it."""
+    """A permission with its reason, as returned by `BaseTool.resolve_permission`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -70,7 +70,7 @@ class PermissionContext(BaseModel):
 
 
 class BaseToolConfig(BaseModel):
-    """Base of a tool's own settings, ``[tools.NAME]``."""
+    """Base of a tool's settings, ``[tools.NAME]``."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -80,31 +80,30 @@ class BaseToolConfig(BaseModel):
 
 
 class BaseToolState(BaseModel):
-    """Base of what a tool remembers between calls."""
+    """Base of the state that a tool keeps between calls."""
 
     model_config = ConfigDict(validate_assignment=True)
 
 
 class InvokeContext(BaseModel):
-    """What one call may know and use."""
+    """Context of one call, for custom tools."""
 
     tool_call_id: str
-    _context: ToolContext | None = PrivateAttr(default=None)
-    """None where a tool is used without a run."""
+    _context: ToolContext | None = PrivateAttr(default=None)  # None if the tool is used outside a run
     _tool: str = PrivateAttr(default="")
 
     @classmethod
     def of_call(cls, context: ToolContext, tool: str) -> "InvokeContext":
-        """What a call of this tool may use."""
+        """Create the context of a call."""
         made = cls(tool_call_id=context.call_id)
         made._context, made._tool = context, tool
         return made
 
     async def ask(self, question: str, options: Sequence[str] = ()) -> str | None:
-        """Ask the user on a card and wait for the answer; None when they give none.
+        """Ask the user on a card and wait. Returns None if they don't answer.
 
         Raises:
-            ToolError: nobody is here to answer.
+            ToolError: nobody can answer.
         """
         asked = Question(question=question, options=tuple(Choice(label=one) for one in options))
         ask = answer_nobody if self._context is None else self._context.ask
@@ -112,17 +111,17 @@ class InvokeContext(BaseModel):
         return answers[0].words if answers else None
 
     async def delegate(self, agent: str, task: str) -> SubagentReport:
-        """Have a sub-agent work, within the limits and permissions of the run, and wait for what it found.
+        """Run a sub-agent within the run's limits and permissions, and wait for its result.
 
         Raises:
-            ToolError: there is no such sub-agent, or it cannot work here.
+            ToolError: there is no such sub-agent, or it can't be used here.
         """
         delegate = delegate_to_nobody if self._context is None else self._context.delegate
         return await delegate(agent, task)
 
 
 class ToolStreamEvent(BaseModel):
-    """Something to show while the tool goes on."""
+    """A progress message of a tool."""
 
     tool_name: str = ""
     message: str
@@ -130,7 +129,10 @@ class ToolStreamEvent(BaseModel):
 
 
 class ToolUIData:
-    """Base of classes that bring texts for Mistral Vibe's own front end. They load; the texts are not used here."""
+    """Base of classes with texts for Mistral Vibe's own front end.
+
+    They can be loaded, but the texts are not used here.
+    """
 
     def __class_getitem__(cls, models: Any) -> Any:
         return types.GenericAlias(cls, models)
@@ -156,8 +158,8 @@ class ToolResultEvent(BaseModel):
     """Argument of `get_result_display`, for annotations."""
 
 
-class BaseTool(ABC):  # noqa: B024 - a class of theirs may be abstract; ours wants only `run`
-    """Base of tools that are classes. What stands in brackets behind it are its models, in any number."""
+class BaseTool(ABC):  # noqa: B024 - user classes may be abstract; only `run` is required
+    """Base of tools that are classes. Its generic parameters are the tool's pydantic models, in any number."""
 
     description: ClassVar[str] = ""
 
@@ -170,38 +172,40 @@ class BaseTool(ABC):  # noqa: B024 - a class of theirs may be abstract; ours wan
 
     @classmethod
     def get_name(cls) -> str:
-        """The class's own name in small letters, unless a class says otherwise."""
+        """Return the tool's name: by default the class name in snake case."""
         return _CAMEL.sub("_", cls.__name__).lower()
 
     @classmethod
     def get_description(cls) -> str:
-        """A few lines for the model."""
+        """Return the description for the model: by default `description` or the docstring's summary."""
         return cls.description or parse_docstring(cls.__doc__).summary
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
-        """What the model reads in place of the description: ``prompts/NAME.md`` beside the file, if there is one."""
+        """Return a prompt that replaces the description: ``prompts/NAME.md`` next to the file, if it exists."""
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         path = None if file is None else Path(file).parent / "prompts" / f"{cls.get_name()}.md"
         return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
 
     @classmethod
     def from_config(cls, config: BaseToolConfig) -> "BaseTool":
-        """The tool with its settings."""
+        """Create the tool with its settings."""
         state = _model_of(cls, BaseToolState)
         return cls(config, state())
 
     def check_allowlist_denylist(self, args: Any) -> "ToolPermission | None":
-        """Restrict a call: NEVER denies it and ASK asks, whatever the settings say. ALWAYS allows nothing here, since
-        the code of a tool must not widen what its user allows."""
+        """Restrict a call: NEVER denies it and ASK requires approval, whatever the settings say.
+
+        ALWAYS has no effect, since a tool's code must not extend what its user allows.
+        """
         return None
 
     def resolve_permission(self, args: Any) -> "PermissionContext | None":
-        """Restrict a call, as above; later releases of Mistral Vibe ask this."""
+        """Restrict a call, like `check_allowlist_denylist`. Later releases of Mistral Vibe call this method."""
         return None
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Do it: return the result, or yield it last."""
+        """Carry out the call: return the result, or yield it last."""
         raise NotImplementedError
 
 
@@ -216,15 +220,15 @@ def tool(*, name: str | None = None, description: str | None = None) -> Callable
 def tool(
     function: Callable[..., Any] | None = None, /, *, name: str | None = None, description: str | None = None
 ) -> Any:
-    """Let the agent call a function. It asks before each call, unless the settings say otherwise.
+    """Let the agent call a function. Each call needs approval unless the settings say otherwise.
 
     Args:
-        function: with annotations; its docstring says what it does, and what each argument means.
-        name: what the agent calls it; None for its own name.
-        description: what it does; None for the docstring.
+        function: an annotated function whose docstring describes it and its arguments.
+        name: tool name; None for the function's name.
+        description: description for the model; None for the docstring.
 
     Raises:
-        ConfigError: it cannot be a tool; says why.
+        ConfigError: the function can't be a tool. The message is the reason.
     """
 
     def offer(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,10 +241,10 @@ def tool(
 def definition_of_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
 ) -> ToolDefinition:
-    """A function as a tool.
+    """Define a tool from a function.
 
     Raises:
-        ConfigError: it cannot be one; says why.
+        ConfigError: the function can't be a tool. The message is the reason.
     """
     if inspect.isclass(function) or not callable(function):
         raise ConfigError("@vibe_jupyter.tool requires a function. A class goes on vibe_jupyter.tools.BaseTool.")
@@ -265,10 +269,10 @@ def definition_of_function(
 
 
 def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -> ToolDefinition:
-    """A class as a tool, with its settings.
+    """Define a tool from a class and its settings.
 
     Raises:
-        ConfigError: it cannot be one, or its settings are wrong; says why.
+        ConfigError: the class can't be a tool, or its settings are invalid. The message is the reason.
     """
     name = checked_name(cls.get_name())
     words = cls.get_description()
@@ -300,7 +304,7 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
 
 
 def _check_of(cls: type[BaseTool], instance: BaseTool) -> Callable[[BaseModel], Any] | None:
-    """The check of a class that has one; the stricter of two where it has both."""
+    """Return a function that calls the class's own permission checks, or None if it has none."""
     checks = [
         getattr(instance, name)
         for name in ("check_allowlist_denylist", "resolve_permission")
@@ -310,19 +314,19 @@ def _check_of(cls: type[BaseTool], instance: BaseTool) -> Callable[[BaseModel], 
 
 
 def _model_of(cls: type[BaseTool], base: type[M]) -> type[M]:
-    """The model of a kind that a class names in its brackets, or its base does; else the plain one."""
+    """Return the generic parameter that is a subclass of `base`, else `base` itself."""
     return next((model for model in _models_of(cls) if issubclass(model, base)), base)
 
 
 def _result_of(cls: type[BaseTool], arguments: type[BaseModel] | None) -> type[BaseModel] | None:
-    """The model of the results: what stands in the brackets beside the arguments; None where nothing does."""
+    """Return the model of the results, the generic parameter next to the arguments, or None."""
     plain = [model for model in _models_of(cls) if not issubclass(model, BaseToolConfig | BaseToolState)]
     beside = [model for model in plain if model is not arguments] if arguments else plain[1:]
     return beside[0] if beside else None
 
 
 def _models_of(cls: type[BaseTool]) -> list[type[BaseModel]]:
-    """The models in the brackets of a class, and of its bases."""
+    """Return the models among the generic parameters of a class and its bases."""
     generics = (generic for one in cls.__mro__ for generic in getattr(one, "__orig_bases__", ()))
     models = (model for generic in generics for model in getattr(generic, "__args__", ()))
     return [model for model in models if isinstance(model, type) and issubclass(model, BaseModel)]
@@ -338,25 +342,24 @@ def _source_place(function: Callable[..., Any]) -> str:
 
 
 class Signature:
-    """What a function wants to be called with."""
+    """Parameters of a tool's function."""
 
     def __init__(self, name: str, function: Callable[..., Any], words: Mapping[str, str]) -> None:
         self._name = name
         self._function = function
         self._words = words
         parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+        # Name of the parameter that receives the call's context, or None
         self.context = next((one.name for one in parameters if _is_context(one)), None)
-        """The parameter that wants to know of the call; None where there is none."""
         self._parameters = [one for one in parameters if one.name != self.context]
         self._hints = _type_hints(function)
-        self.whole = self._whole_model()
-        """The model of the one parameter that takes all arguments; None where each has its own."""
+        self.whole = self._whole_model()  # the model of a single parameter that takes all arguments, or None
 
     def arguments(self) -> type[BaseModel]:
-        """The model of the arguments.
+        """Create the model of the arguments.
 
         Raises:
-            ConfigError: something of it cannot be given by a model; says what.
+            ConfigError: a parameter can't be passed by a model. The message names it.
         """
         fields: dict[str, Any] = {}
         if self.whole is None:
@@ -369,7 +372,7 @@ class Signature:
         except (PydanticUserError, NameError, TypeError) as error:
             raise self._undescribed(error) from error
         try:
-            schema_of(made)  # what has none would have every later prompt fail
+            schema_of(made)  # without a schema, every later prompt would fail
         except PydanticInvalidForJsonSchema as error:
             raise self._undescribed(error) from error
         return made
@@ -382,7 +385,7 @@ class Signature:
         )
 
     def call(self, args: BaseModel, context: object) -> dict[str, Any]:
-        """The keyword arguments for one call."""
+        """Return the keyword arguments for a call."""
         more = {} if self.context is None else {self.context: context}
         if self.whole is not None:
             return {self._parameters[0].name: args, **more}
@@ -410,12 +413,12 @@ class Signature:
 
 
 def _is_hidden(parameter: inspect.Parameter) -> bool:
-    """Whether it is the function's own business."""
+    """Return whether a parameter is internal to the function."""
     return _is_reserved(parameter.name) and parameter.default is not parameter.empty
 
 
 def _is_reserved(name: str) -> bool:
-    """Whether pydantic takes it for something else than a field, without a word."""
+    """Return whether pydantic silently treats a name as something other than a field."""
     return name.startswith("_") or name == "model_config"
 
 
@@ -426,27 +429,26 @@ def _is_context(parameter: inspect.Parameter) -> bool:
 def _type_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # a name that is not there yet: as it is written
+    except (NameError, TypeError, AttributeError):  # an undefined forward reference: use the annotations as written
         return {name: hint for name, hint in inspect.get_annotations(function).items() if not isinstance(hint, str)}
 
 
 def _has_words(annotation: Any) -> bool:
-    """Whether the annotation describes the argument itself, as ``Annotated[int, Field(description=…)]`` does."""
+    """Return whether an annotation contains a description, like ``Annotated[int, Field(description=…)]``."""
     extras: Sequence[Any] = getattr(annotation, "__metadata__", ())
     return any(getattr(extra, "description", None) for extra in extras)
 
 
 @dataclass(frozen=True)
 class ParsedDocstring:
-    """A docstring taken apart."""
+    """Parts of a docstring."""
 
-    summary: str = ""
-    """What it does: everything before the first section."""
+    summary: str = ""  # everything before the first section
     arguments: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def parse_docstring(text: str | None) -> ParsedDocstring:
-    """Take a docstring apart; nothing in it is required."""
+    """Parse a Google, NumPy or Sphinx style docstring. All parts are optional."""
     lines = inspect.cleandoc(text or "").split("\n")
     start = next((at for at, line in enumerate(lines) if _SECTION.match(line) or _SPHINX.match(line)), len(lines))
     summary = "\n".join(lines[:start]).strip()

@@ -1,6 +1,7 @@
-"""Custom tools of files: found in their folders, loaded, and put in the form that the agent calls.
+"""Custom tools in files: finding, loading and adapting them to the tool interface.
 
-A file is run from the bytes that were looked at. One that fails is reported and left out; it never stops anything.
+A file is executed from the very bytes that were inspected. A file that fails is reported and skipped, and never affects
+others.
 """
 
 import asyncio
@@ -29,47 +30,46 @@ from vibe_jupyter.tools.custom import BaseTool, ToolStreamEvent, definition_of_c
 from vibe_jupyter.tools.restriction import Restriction
 
 NOTHING: Final = "It returned nothing."
-_FRAMES: Final = 3
-"""Innermost frames of an exception told to the model."""
+_FRAMES: Final = 3  # innermost frames of an exception shown to the model
 
 CHECK_SECONDS: Final = 10.0
 CHECK_WORDS: Final = 500  # characters of a reason that is shown and sent
 
-Describe = Callable[[object], str]
-"""A value in words, without running its own code."""
+Describe = Callable[[object], str]  # describes a value without running its own code
 
-_MODULE: Final = "vibe_jupyter_tools_"
-"""Beginning of the names such modules have in `sys.modules`."""
+_MODULE: Final = "vibe_jupyter_tools_"  # prefix of the modules' names in `sys.modules`
+# Modules that tools written for Mistral Vibe import. While such a file is loaded, they are replaced by ours.
 _MISTRAL_VIBE: Final[Mapping[str, tuple[str, ...]]] = {
     "vibe.core.tools.base": ("BaseTool", "BaseToolConfig", "BaseToolState", "InvokeContext", "ToolPermission"),
     "vibe.core.tools.permissions": ("PermissionContext",),
     "vibe.core.tools.ui": ("ToolCallDisplay", "ToolResultDisplay", "ToolUIData"),
     "vibe.core.types": ("ToolCallEvent", "ToolResultEvent", "ToolStreamEvent"),
 }
-"""What its users' files import; while they are loaded these names mean ours."""
 
-Options = Mapping[str, Mapping[str, JsonValue]]
-"""Tool to what the settings say of it."""
+Options = Mapping[str, Mapping[str, JsonValue]]  # settings by tool name
 
 
 @dataclass(frozen=True)
 class WithOutput:
-    """A result, and what was printed on the way."""
+    """A result and the output printed while computing it."""
 
     value: object
     output: str
 
 
 class ToolLane(Protocol):
-    """Where a tool's code runs."""
+    """Executes the code of custom tools."""
 
     async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
-        """Call it to its end."""
+        """Run a call to completion."""
         ...
 
 
 class CustomTool:
-    """Runs one definition in its lane. Asks each time, unless the settings say otherwise."""
+    """Adapter from a custom tool's definition to the tool interface.
+
+    Each call needs approval unless the settings differ.
+    """
 
     level: Level = "ask"
 
@@ -94,7 +94,10 @@ class CustomTool:
         return (Resource(kind="tool", value=self.name, access="execute"),)
 
     async def restriction(self, args: BaseModel) -> Restriction | None:
-        """Ask the tool's own check; one that fails denies the call."""
+        """Run the tool's own permission checks; of two, the stricter one counts.
+
+        A check that fails or takes more than `CHECK_SECONDS` denies the call.
+        """
         check = self._definition.check
         if check is None:
             return None
@@ -115,7 +118,7 @@ class CustomTool:
             raise ToolError(f"{self.name} did not run to its end: {error}") from error
         except ToolError:
             raise
-        except Exception as error:  # noqa: BLE001 - the user's code: the model reads what went wrong
+        except Exception as error:  # noqa: BLE001 - the user's code: the model receives the error
             return ToolResult.error(
                 head_and_tail(_failure_text(self.name, error)),
                 summary=f"{type(error).__name__}: {error}".split("\n", 1)[0],
@@ -146,7 +149,7 @@ async def _settled(value: object) -> object:
 
 
 def _restriction(said: object) -> Restriction | None:
-    """A permission of the tool's own as a restriction; ALWAYS is none."""
+    """Convert the result of a tool's check to a restriction. ALWAYS is none."""
     reason = str(getattr(said, "reason", "") or "")[:CHECK_WORDS]
     level = getattr(said, "permission", said)
     if level is None or level == "always":
@@ -159,19 +162,19 @@ def _restriction(said: object) -> Restriction | None:
 
 
 async def on_engine(definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
-    """Beside the kernel's main thread: on the loop what is made for one, else on a thread of its own."""
+    """Run a call off the kernel's main thread: async functions on the engine's loop, others on a worker thread."""
     try:
         if definition.is_async:
             return await settle_value(definition.call(args, context), context)
         return await settle_value(await asyncio.to_thread(_call_on_thread, definition, args, context), context)
-    except (KeyboardInterrupt, SystemExit) as error:  # they would end the loop
+    except (KeyboardInterrupt, SystemExit) as error:  # these would end the event loop
         raise _left(definition, error) from error
 
 
 def _call_on_thread(definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
     try:
         return definition.call(args, context)
-    except (StopIteration, asyncio.CancelledError, GeneratorExit) as error:  # no future hands them on as they are
+    except (StopIteration, asyncio.CancelledError, GeneratorExit) as error:  # futures can't propagate these
         raise _left(definition, error) from error
 
 
@@ -180,7 +183,7 @@ def _left(definition: ToolDefinition, error: BaseException) -> ToolError:
 
 
 async def settle_value(value: object, context: ToolContext) -> object:
-    """Wait for what is to be waited for; of what is yielded, the last is the result and the rest progress."""
+    """Await a value. If it is an async iterator, the last item is the result and the others are progress."""
     if inspect.isawaitable(value):
         return await settle_value(await cast("Awaitable[object]", value), context)
     if not hasattr(value, "__aiter__"):
@@ -195,7 +198,7 @@ async def settle_value(value: object, context: ToolContext) -> object:
 
 
 def text_of(value: object, describe: Describe) -> str:
-    """A result as the model reads it."""
+    """Convert a result to text for the model."""
     if value is None:
         return NOTHING
     if isinstance(value, str):
@@ -205,7 +208,7 @@ def text_of(value: object, describe: Describe) -> str:
     if isinstance(value, dict | list | tuple | bool | int | float):
         try:
             return json.dumps(value, ensure_ascii=False, default=lambda inner: _inner_value(inner, describe))
-        except (TypeError, ValueError):  # keys that are no text, or a loop
+        except (TypeError, ValueError):  # keys of other types, or a circular reference
             return describe(cast(object, value))
     return describe(value)
 
@@ -217,7 +220,7 @@ def _with_output(text: str, printed: str) -> str:
 
 
 def _no_result(name: str, model: type[BaseModel] | None, error: ValidationError) -> ToolResult:
-    """The tool ran, but what it gave is not what it promised."""
+    """Report a result that doesn't match the declared model."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     promised = "its result" if model is None else model.__name__
@@ -230,7 +233,7 @@ def _inner_value(value: object, describe: Describe) -> JsonValue:
 
 
 def _failure_text(name: str, error: Exception) -> str:
-    # What the system refuses says all by itself.
+    # Errors of the operating system need no traceback.
     frames = [] if isinstance(error, OSError) else traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     places = "".join(f"\n  {frame.filename}:{frame.lineno}, in {frame.name}: {frame.line}" for frame in frames)
     return f"{name} raised {type(error).__name__}: {error}{places}"
@@ -238,17 +241,16 @@ def _failure_text(name: str, error: Exception) -> str:
 
 @dataclass(frozen=True)
 class ToolFile:
-    """One file, as it was read."""
+    """Path and content of a tool file."""
 
     path: Path
     content: bytes
-    of_project: bool = False
-    """Whether it stands in the folder the kernel works in, and so may import what is there."""
+    of_project: bool = False  # True if it belongs to the project, and so may import from it
 
 
 @dataclass(frozen=True)
 class _Module:
-    """What a file defined, before it has settings."""
+    """Definitions in a file, before settings are applied."""
 
     functions: tuple[ToolDefinition, ...] = ()
     classes: tuple[type[BaseTool], ...] = ()
@@ -256,15 +258,15 @@ class _Module:
 
 
 class ToolFiles:
-    """Runs each file once, and again when it has changed. Main thread."""
+    """Loads each file once, and again when it has changed. Main thread only."""
 
     def __init__(self) -> None:
         self._loaded: dict[tuple[Path, str], _Module] = {}
+        # One instance per class and settings, since it may keep state between calls
         self._built: dict[tuple[type[BaseTool], str], ToolDefinition] = {}
-        """One instance for each class and its settings: it may remember something between calls."""
 
     def definitions(self, files: Iterable[ToolFile], options: Options) -> tuple[list[ToolDefinition], list[str]]:
-        """The tools of all files, and what is to be told of them. Of one name the first file's counts."""
+        """Return the tools of all files and the problems. For duplicate names the first file wins."""
         found: dict[str, ToolDefinition] = {}
         problems: list[str] = []
         for file in files:
@@ -277,7 +279,7 @@ class ToolFiles:
         return list(found.values()), problems
 
     def forget(self) -> None:
-        """What tools remember belongs to a conversation that is over."""
+        """Discard the tools' state, which belongs to a finished conversation."""
         self._built.clear()
 
     def _definitions_of(
@@ -287,7 +289,7 @@ class ToolFiles:
         for cls in module.classes:
             try:
                 yield self._built_of(cls, options.get(cls.get_name(), {}))
-            except Exception as error:  # noqa: BLE001 - foreign code: what it raises is reported
+            except Exception as error:  # noqa: BLE001 - the user's code: any error is reported
                 problems.append(f"{file.path}: {_error_text(error)} The tool is left out.")
 
     def _built_of(self, cls: type[BaseTool], options: Mapping[str, JsonValue]) -> ToolDefinition:
@@ -304,10 +306,10 @@ class ToolFiles:
 
 
 def files_below(path: Path) -> Iterator[ToolFile]:
-    """A file, or every tool file in a folder and the folders in it; those that begin with ``_`` are private.
+    """Yield a file, or all tool files in a folder and its subfolders. Names that start with ``_`` are private.
 
     Raises:
-        OSError: there is no such place, or it cannot be read.
+        OSError: the path doesn't exist or can't be read.
     """
     path.stat()
     paths = sorted(path.rglob("*.py")) if path.is_dir() else [path]
@@ -317,19 +319,19 @@ def files_below(path: Path) -> Iterator[ToolFile]:
 
 
 def is_tool_file(path: Path) -> bool:
-    """Whether a file may define tools."""
+    """Return whether a file may define tools."""
     return path.suffix == ".py" and not path.name.startswith("_") and "__pycache__" not in path.parts
 
 
 def _run_tool_file(file: ToolFile, name: str) -> _Module:
     module = types.ModuleType(name)
     module.__file__ = str(file.path)
-    sys.modules[name] = module  # pydantic and dataclasses look names up there
+    sys.modules[name] = module  # pydantic and dataclasses resolve annotations there
     try:
         beside = nullcontext() if file.of_project else without_working_folder()
         with collect_tools() as functions, _as_mistral_vibe(), beside:
             exec(compile(file.content, str(file.path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: what it raises is reported
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code: any error is reported
         return _Module(problem=f"{_failing_line(file, error)}: {_error_text(error)} Its tools are left out.")
     classes = tuple(value for value in vars(module).values() if _is_tool_class(value, name))
     if not functions and not classes:
@@ -365,7 +367,6 @@ def _as_mistral_vibe() -> Generator[None]:
 
 
 def _failing_line(file: ToolFile, error: BaseException) -> str:
-    """The file, and the line of it that failed."""
     if isinstance(error, SyntaxError) and error.filename == str(file.path):
         return f"{file.path}, line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file.path)]

@@ -1,4 +1,4 @@
-"""The tool `grep`: lines of the project's files that match a regular expression."""
+"""The tool `grep`: search the project's files by a regular expression."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,19 +13,16 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
 
-_SAID: Final = 1_000
-"""Characters for the notes of a result."""
-DEFAULT_MATCHES: Final = 100
-"""Matching lines given back where the model names no number."""
+_SAID: Final = 1_000  # characters reserved for the notes of a result
+DEFAULT_MATCHES: Final = 100  # matches returned if the model sets no limit
 
 
 class GrepOptions(ToolOptions):
-    """``[tools.grep]``."""
+    """Settings in ``[tools.grep]``."""
 
     max_output_bytes: int = Field(default=64_000, ge=1)
     default_max_matches: int = Field(default=DEFAULT_MATCHES, ge=1)
-    default_timeout: float = Field(default=60, gt=0)
-    """Seconds for one search."""
+    default_timeout: float = Field(default=60, gt=0)  # seconds for one search
 
 
 class GrepArgs(PathArguments):
@@ -40,7 +37,7 @@ class GrepArgs(PathArguments):
 
 
 class GrepTool:
-    """Searches by ripgrep, or the same way in Python; never shows files that hold secrets unless they are named."""
+    """Searches with ripgrep, or an equivalent in Python. Skips files that may contain secrets unless they are named."""
 
     name = "grep"
     description = (
@@ -57,7 +54,7 @@ class GrepTool:
 
     @property
     def result_limit(self) -> int:
-        """All matches, and what is said of them, where the settings name a size."""
+        """Maximum characters of a result: matches and notes, if the settings set a size."""
         named = "max_output_bytes" in self._options.model_fields_set
         return self._options.max_output_bytes + _SAID if named else RESULT_LIMIT
 

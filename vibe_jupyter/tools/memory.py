@@ -3,7 +3,7 @@
 - `mem_3f2a9c01` (preference, 2026-01-31): Plots have a dark background.
       A second line of a fact is indented.
 
-Lines of another form are the user's own and stay as they are.
+Lines in any other form belong to the user and are preserved.
 """
 
 import asyncio
@@ -23,20 +23,15 @@ from vibe_jupyter.files.atomic_write import locked_file, replace_text
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext
 
-SHOWN: Final = 20
-"""Facts a search gives back."""
+SHOWN: Final = 20  # facts returned by a search
 _WRITES: Final = ("add", "forget")
 
-ANY_KIND: Final = "fact"
-"""Of a fact without a type of its own."""
-MAX_FACTS: Final = 1_000
-"""Facts of one project."""
-MAX_LENGTH: Final = 2_000
-"""Characters of one fact."""
+ANY_KIND: Final = "fact"  # type of facts without one
+MAX_FACTS: Final = 1_000  # facts of one project
+MAX_LENGTH: Final = 2_000  # characters of one fact
 _ID_BYTES: Final = 4
 _LINE: Final = re.compile(r"- `(?P<id>mem_[0-9a-f]{8})` \((?P<kind>\w+), (?P<date>\d{4}-\d\d-\d\d)\): (?P<text>.*)")
-_MORE: Final = "  "
-"""In front of a fact's further lines."""
+_MORE: Final = "  "  # indentation of a fact's continuation lines
 
 
 class MemoryArgs(BaseModel):
@@ -62,23 +57,21 @@ class MemoryArgs(BaseModel):
 
 @dataclass(frozen=True)
 class MemoryFact:
-    """One thing to remember."""
+    """A remembered fact."""
 
     id: str
-    kind: str
-    """One word."""
-    date: str
-    """Day it was added, UTC, ISO 8601."""
+    kind: str  # type, a single word
+    date: str  # date it was added (UTC, ISO 8601)
     text: str
 
     def line(self) -> str:
-        """How it stands in the file."""
+        """Format the fact for the file."""
         text = self.text.replace("\n", f"\n{_MORE}")
         return f"- `{self.id}` ({self.kind}, {self.date}): {text}\n"
 
 
 class MemoryFile:
-    """The facts of one project, read again each time: the user may edit the file."""
+    """Facts of one project. The file is read each time, since the user may edit it."""
 
     def __init__(self, folder: Path, project: Path) -> None:
         digest = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:8]
@@ -86,19 +79,19 @@ class MemoryFile:
         self._title = f"# What the agent remembers of {project}\n\n"
 
     def facts(self) -> list[MemoryFact]:
-        """All facts, oldest first; none where there is no file.
+        """Return all facts, oldest first.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file can't be read.
         """
         return [fact for _, fact in _parse_facts(self._read_text()) if fact is not None]
 
     def add(self, text: str, kind: str = ANY_KIND) -> MemoryFact:
-        """Write one more; one of the same words and kind is not written twice.
+        """Add a fact, unless one with the same text and type exists.
 
         Raises:
-            OSError: it cannot be written.
-            ValueError: there are too many.
+            OSError: the file can't be written.
+            ValueError: there are too many facts.
         """
         text = "\n".join(line.rstrip() for line in text.strip().splitlines())
         with locked_file(self.path):
@@ -115,10 +108,10 @@ class MemoryFile:
         return fact
 
     def forget(self, fact_id: str) -> MemoryFact | None:
-        """Take one out; None where there is none of that id.
+        """Remove a fact and return it, or None if there is no such id.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file can't be written.
         """
         with locked_file(self.path):
             pieces = _parse_facts(self._read_whole())
@@ -128,7 +121,7 @@ class MemoryFile:
         return gone
 
     def _read_whole(self) -> str:
-        """What is to be written again, with all that the user wrote into it."""
+        """Read the file for rewriting. Fails on invalid UTF-8, which would be lost."""
         try:
             return self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -137,7 +130,7 @@ class MemoryFile:
             raise OSError("it is not UTF-8 text; what is not would be lost. Nothing was changed") from error
 
     def _write_text(self, text: str) -> None:
-        replace_text(self.path.resolve(), text)  # a link of the user's stays a link
+        replace_text(self.path.resolve(), text)  # follow the user's symlink instead of replacing it
 
     def _read_text(self) -> str:
         try:
@@ -147,7 +140,7 @@ class MemoryFile:
 
 
 class MemoryTool:
-    """Reading never asks, writing does: what is remembered steers later runs."""
+    """Reading needs no approval. Writing does, because facts influence later runs."""
 
     name = "memory"
     description = (
@@ -161,7 +154,7 @@ class MemoryTool:
         self._file = file
 
     def level_of(self, args: MemoryArgs) -> Level:
-        """Looking is free (`vibe_jupyter.tools.contract.GradedTool`)."""
+        """Allow reading without approval (`vibe_jupyter.tools.contract.GradedTool`)."""
         return self.level if args.operation in _WRITES else "always"
 
     def headline(self, args: MemoryArgs) -> Headline:
@@ -226,7 +219,8 @@ def _facts_text(facts: list[MemoryFact]) -> str:
 
 
 def matching_facts(facts: list[MemoryFact], query: str, kind: str = "") -> list[MemoryFact]:
-    """Those of a kind that hold words of the query, the best first; newest first for an empty query; any if empty."""
+    """Return facts of a type (any if "") that match words of the query, best first; all for an empty query, newest
+    first."""
     facts = [fact for fact in facts if not kind or fact.kind == kind]
     words = set(re.findall(r"\w+", query.casefold()))
     if not words:
@@ -236,7 +230,7 @@ def matching_facts(facts: list[MemoryFact], query: str, kind: str = "") -> list[
 
 
 def _parse_facts(text: str) -> list[tuple[str, MemoryFact | None]]:
-    """The file's pieces in order: the text of each, and the fact it is, if it is one."""
+    """Split the file into pieces, each with its fact or None."""
     pieces: list[tuple[str, MemoryFact | None]] = []
     for line in text.splitlines(keepends=True):
         last = pieces[-1][1] if pieces else None

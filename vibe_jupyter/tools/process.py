@@ -1,4 +1,4 @@
-"""One command as a process: its output within bounds, its end with all it started."""
+"""Run one command as a process, with limited output, and end all its child processes."""
 
 import asyncio
 import codecs
@@ -13,55 +13,47 @@ from typing import Final, Literal
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.tools.supervised import COMMAND_SUPERVISOR, SupervisedProgram, start_supervised
 
-PROGRESS_LIMIT: Final = 200_000
-"""Characters shown while a command runs; the end is in the result."""
-DRAIN: Final = 0.3
-"""Seconds given to output that is still in the pipes when the shell has ended."""
+PROGRESS_LIMIT: Final = 200_000  # characters shown while a command runs; the end is in the result
+DRAIN: Final = 0.3  # seconds to read output that is still in the pipes after the shell has exited
 
-_CONTINUATION: Final = range(0x80, 0xC0)
-"""Bytes that stand inside a UTF-8 character."""
-_LONGEST_CHARACTER: Final = 4
-"""Bytes."""
+_CONTINUATION: Final = range(0x80, 0xC0)  # continuation bytes of UTF-8 characters
+_LONGEST_CHARACTER: Final = 4  # bytes
 
 
 @dataclass(frozen=True)
 class FinishedCommand:
-    """What became of a command."""
+    """Result of a command."""
 
     ended: Literal["exit", "timeout"]
-    returncode: int | None
-    """Negative for a signal; None where the time ran out."""
+    returncode: int | None  # negative for a signal; None after a timeout
     stdout: str
     stderr: str
     was_truncated: bool
     seconds: float
-    left_behind: tuple[str, ...] = ()
-    """Processes that outlived the shell and were ended."""
+    left_behind: tuple[str, ...] = ()  # processes that outlived the shell and were killed
+    # Processes that could not be killed (another user's, or uninterruptible) and still run
     unended: tuple[str, ...] = ()
-    """Processes that this user may not end, or that the system does not let go; they run on."""
 
 
 @dataclass(frozen=True)
 class ShellCommand:
-    """What is to run, and within what."""
+    """A command with its environment and limits."""
 
     argv: tuple[str, ...]
     folder: Path
     environment: Mapping[str, str]
-    timeout: float
-    """Seconds."""
-    output_limit: int
-    """Bytes kept of each stream."""
+    timeout: float  # seconds
+    output_limit: int  # bytes kept of each stream
+    # Folder and module of the supervisor, which starts the command and ends its processes
     supervisor: tuple[str, str] = COMMAND_SUPERVISOR
-    """Folder and module of the program that starts it and ends what it leaves."""
 
 
 async def run_command(command: ShellCommand, progress: Callable[[str], None]) -> FinishedCommand:
-    """Run it to its end, or to the end of its time.
+    """Run a command until it exits or times out.
 
     Raises:
-        ToolError: it could not be started.
-        asyncio.CancelledError: interrupted; all its processes were ended.
+        ToolError: the command could not be started.
+        asyncio.CancelledError: the call was interrupted. All processes have been ended.
     """
     began = time.monotonic()
     output = _Output(command.output_limit, progress)
@@ -95,11 +87,11 @@ async def run_command(command: ShellCommand, progress: Callable[[str], None]) ->
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """Both streams: kept within bounds, shown as they come."""
+    """Collects limited output of both streams and reports it as it arrives."""
 
     def __init__(self, limit: int, progress: Callable[[str], None]) -> None:
+        # Set when both pipes are closed, possibly long after the shell exited, since child processes inherit them
         self.closed = asyncio.Event()
-        """Set when nothing more can come, which may be long after the shell ended: its children hold the pipes."""
         self.kept = {1: BoundedOutput(limit), 2: BoundedOutput(limit)}
         self._open = set(self.kept)
         self._decoders = {fd: codecs.getincrementaldecoder("utf-8")("replace") for fd in self.kept}
@@ -129,18 +121,16 @@ async def _wait_within(seconds: float, event: asyncio.Event) -> bool:
 
 
 class BoundedOutput:
-    """Keeps at most `limit` bytes of what was written: half from the head, half from the tail."""
+    """Keeps at most `limit` bytes of a stream, half of them from the beginning and half from the end."""
 
     def __init__(self, limit: int) -> None:
         self._head_room = limit - limit // 2
         self._tail_room = limit // 2
         self._head = bytearray()
         self._tail = bytearray()
-        self.total = 0
-        """Bytes written in all."""
+        self.total = 0  # bytes written in total
 
     def write(self, chunk: bytes) -> None:
-        """Take the next bytes."""
         self.total += len(chunk)
         room = self._head_room - len(self._head)
         self._head += chunk[:room]
@@ -150,11 +140,11 @@ class BoundedOutput:
 
     @property
     def was_truncated(self) -> bool:
-        """Whether something in the middle is gone."""
+        """True if bytes in the middle were dropped."""
         return self.total > self._head_room + self._tail_room
 
     def text(self) -> str:
-        """What was kept, with a line where something is missing; bytes that are no UTF-8 become U+FFFD."""
+        """Return the output with a note where bytes were dropped. Invalid UTF-8 becomes U+FFFD."""
         tail = bytes(self._tail[max(0, len(self._tail) - self._tail_room) :])
         if not self.was_truncated:
             return (bytes(self._head) + tail).decode("utf-8", "replace")
@@ -166,7 +156,7 @@ class BoundedOutput:
 
 
 def _without_cut_end(data: bytes) -> bytes:
-    """Without a last character of which only the beginning is there."""
+    """Remove an incomplete UTF-8 character at the end."""
     for back in range(1, min(_LONGEST_CHARACTER, len(data)) + 1):
         byte = data[-back]
         if byte in _CONTINUATION:
@@ -177,6 +167,6 @@ def _without_cut_end(data: bytes) -> bytes:
 
 
 def _without_cut_start(data: bytes) -> bytes:
-    """Without bytes of a character that began earlier."""
+    """Remove an incomplete UTF-8 character at the start."""
     start = next((place for place, byte in enumerate(data[:_LONGEST_CHARACTER]) if byte not in _CONTINUATION), 0)
     return data[start:]

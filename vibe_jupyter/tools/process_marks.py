@@ -1,7 +1,7 @@
-"""Marks by which the processes of a command are found where its supervisor cannot end them.
+"""Marks that identify a command's processes if its supervisor can't end them.
 
-On Linux the mark is the value of an rlimit that no longer limits anything, RLIMIT_LOCKS: processes inherit it whatever
-they do to their session, parent, name, user or environment. Elsewhere it is a variable of the environment.
+On Linux the mark is the value of RLIMIT_LOCKS, an rlimit without effect in current kernels. Processes inherit it even
+if they change their session, parent, name, user or environment. On other systems it is an environment variable.
 """
 
 import contextlib
@@ -16,20 +16,18 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter.tools.supervisor import MARKED_LIMIT
 
-VARIABLE: Final = "VIBE_COMMAND"
-"""Environment variable that holds the mark."""
-TITLE: Final = "vibe-jupyter-supervisor"
-"""An argument of the programs that end the others."""
+VARIABLE: Final = "VIBE_COMMAND"  # environment variable that contains the mark
+TITLE: Final = "vibe-jupyter-supervisor"  # an argument of supervisor processes, which identifies them
+# Seconds during which marked processes are searched for repeatedly, so that none that just started is missed
 SWEEP_SECONDS: Final = 2.0
-"""Seconds in which marked processes are looked for again, so that none is missed that was just started."""
-_GAP: Final = 0.02  # seconds between two looks
+_GAP: Final = 0.02  # seconds between two searches
 _OURS: Final = int.from_bytes(b"vibe", "big")
-_BITS: Final = 32  # of a mark, below the four bytes that say it is ours
+_BITS: Final = 32  # bits of a mark below the four bytes that identify it as ours
 _LIMIT_LINE: Final = re.compile(r"^Max file locks +\d+ +(\d+) ", re.MULTILINE)
 
 
 class MarkedProcess(NamedTuple):
-    """A process that carries a mark."""
+    """A process with a mark."""
 
     pid: int
     name: str
@@ -39,30 +37,30 @@ class MarkedProcess(NamedTuple):
 
     @property
     def is_supervisor(self) -> bool:
-        """Whether it is the program that ends the others."""
+        """True if it is a supervisor."""
         return TITLE.encode() in self.command
 
     @property
     def is_of_user(self) -> bool:
-        """Whether the user who asks may end it."""
+        """True if the current user may signal it."""
         try:
             return os.geteuid() in (0, os.stat(f"/proc/{self.pid}").st_uid)
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has exited
             return False
 
     @property
     def has_kernel(self) -> bool:
-        """Whether the kernel of a supervisor still runs: it is named among the last arguments."""
+        """True if its supervisor's kernel, whose id is among its last arguments, is still running."""
         return str(self.parent).encode() in self.command[-4:-1]
 
 
 def new_mark() -> int:
-    """A value that no other command has; 0 where a limit of this machine leaves no room for one."""
+    """Return an unused mark, or 0 if a limit of this machine leaves no room for one."""
     if sys.platform != "linux":
         return secrets.randbits(_BITS)
     import resource  # noqa: PLC0415 - Windows does not have it
 
-    # A command may run another kernel of ours: there the limit is a mark already, and can only be lowered.
+    # A command may run another of our kernels. Its limit is a mark already and can only be lowered.
     most = resource.getrlimit(MARKED_LIMIT)[1]
     lowest = _OURS << _BITS
     room = (1 << _BITS) if most == resource.RLIM_INFINITY else min(most - lowest, 1 << _BITS)
@@ -70,7 +68,7 @@ def new_mark() -> int:
 
 
 def marked_processes(mark: int | None = None) -> Iterator[MarkedProcess]:
-    """Processes with this mark, or with any of ours; zombies left out. Newest first."""
+    """Yield processes with this mark, or any mark of ours, newest first. Zombies are skipped."""
     if sys.platform == "linux":
         yield from _processes_by_limit(mark)
     elif mark is not None:
@@ -95,9 +93,9 @@ def end_marked(mark: int) -> list[str]:
 
 
 def processes_left_behind() -> list[MarkedProcess]:
-    """Processes of this machine that were started by a kernel of ours which did not end them.
+    """Return processes that one of our kernels started and failed to end.
 
-    Those below a supervisor whose kernel runs are not among them.
+    Processes below a supervisor whose kernel is running are excluded.
     """
     marked = {process.pid: process for process in marked_processes()}
     return [one for one in reversed(marked.values()) if not one.is_supervisor and not _is_supervised(one, marked)]
@@ -111,7 +109,7 @@ def _is_supervised(process: MarkedProcess, marked: dict[int, MarkedProcess]) -> 
 
 
 def _kill(process: MarkedProcess) -> None:
-    """By a descriptor, so that the id cannot have become another process's since the look."""
+    """Kill a process through a pidfd, so that a reused id can't hit another process."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except AttributeError:

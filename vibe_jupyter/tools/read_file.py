@@ -1,4 +1,4 @@
-"""The tool `read_file`: lines of a text file, the cells of a notebook file, or an image."""
+"""The tool `read_file`: lines of a text file, cells of a notebook file, or an image."""
 
 import asyncio
 import itertools
@@ -30,23 +30,20 @@ from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, ToolOptions, WithoutValues
 
+# Reads this kernel's own notebook in its unsaved state; returns None if the path is another file.
 OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
-"""Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
-_SAID: Final = 500
-"""Characters for the notes of a result."""
+_SAID: Final = 500  # characters reserved for the notes of a result
+# Lines of a CSV file by default: the header and 20 rows; the schema before them is inferred from more rows
 _TABLE_LINES: Final = 21
-"""Of a CSV file without a limit: its header and 20 rows; the types and counts before them are of all rows looked at."""
-_PARQUET_ROWS: Final = 5
-"""First rows of a Parquet file that are shown."""
+_PARQUET_ROWS: Final = 5  # leading rows shown of a Parquet file
 _AGAIN: Final = "read a short while ago, and unchanged since"
 _NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
 
 
 class ReadFileOptions(ToolOptions):
-    """``[tools.read_file]``."""
+    """Settings in ``[tools.read_file]``."""
 
-    max_read_bytes: int = Field(default=PAGE_LIMIT, ge=1)
-    """Of text in one result."""
+    max_read_bytes: int = Field(default=PAGE_LIMIT, ge=1)  # bytes of text in one result
 
 
 class ReadFileArgs(PathArguments):
@@ -60,7 +57,7 @@ class ReadFileArgs(PathArguments):
 
 
 class ReadFileTool:
-    """Reads text, bounded in size; opens exactly the file that was judged."""
+    """Reads text files up to a size. Opens exactly the file that was approved."""
 
     name = "read_file"
     description = (
@@ -82,18 +79,15 @@ class ReadFileTool:
         memory: ReadMemory | None = None,
     ) -> None:
         self._workspace = workspace
-        self._own_notebook = own_notebook
-        """None where no kernel has a notebook."""
+        self._own_notebook = own_notebook  # None if no notebook is attached
         self._options = options or ReadFileOptions()
-        self._sees_images = sees_images
-        """Whether the model in use does."""
-        self._session_folder = session_folder
-        """Where long results of this conversation are kept."""
+        self._sees_images = sees_images  # returns whether the current model accepts images
+        self._session_folder = session_folder  # returns the folder with long results of this conversation
         self._memory = memory or ReadMemory()
 
     @property
     def result_limit(self) -> int:
-        """A page, and what is said of it."""
+        """Maximum characters of a result: one page and the notes."""
         return max(self._options.max_read_bytes + _SAID, RESULT_LIMIT)
 
     def headline(self, args: ReadFileArgs) -> Headline:
@@ -104,12 +98,12 @@ class ReadFileTool:
         return Preview(kind="text", text=f"Read {args.path}, {_lines_wanted(args)}, and send it to the model.")
 
     def touches(self, args: ReadFileArgs) -> Sequence[Resource]:
-        # A result that was cut is the conversation's own.
+        # A stored long result belongs to the conversation and needs no approval.
         return () if is_spill_handle(args.path) else (Resource(kind="path", value=args.path, access="read"),)
 
     async def run(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
         if self._own_notebook is not None and not is_spill_handle(args.path):
-            # What the user sees is newer than what was saved.
+            # The open notebook is newer than its saved file.
             shown = await self._own_notebook(self._locate_file(args).path, context)
             if shown is not None:
                 return shown
@@ -162,7 +156,7 @@ def _size_of_line(line: str) -> int:
 
 
 def _lines_within(lines: Sequence[str], room: int) -> tuple[str, ...]:
-    """The first of these, as many as the room holds."""
+    """Return as many leading lines as fit."""
     ends = itertools.accumulate(map(_size_of_line, lines))
     return tuple(line for line, end in zip(lines, ends, strict=True) if end <= room)
 

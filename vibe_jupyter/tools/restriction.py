@@ -1,20 +1,19 @@
-"""A tool's own verdict on a call of it."""
+"""Restrictions that a tool imposes on its own calls."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class Restriction(NamedTuple):
-    """A tool's own verdict on a call. It only narrows: what it allows is judged by the user's rules all the same."""
+    """A tool's verdict on one of its calls. It can only narrow permissions: the user's rules apply all the same."""
 
-    denies: bool
-    """False where the user is to be asked."""
+    denies: bool  # False if the user must be asked instead
     reason: str
 
 
 @runtime_checkable
 class SelfRestrictingTool(Protocol):
-    """A tool whose own code may refuse a call, or want the user to be asked."""
+    """A tool whose code may deny a call or require approval."""
 
     async def restriction(self, args: Any) -> Restriction | None:
-        """Return what the tool's code says of the call; None where it restricts nothing."""
+        """Return the restriction of this call, or None."""
         ...

@@ -22,19 +22,17 @@ from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
 
-EDIT_LIMIT: Final = 50_000_000
-"""Bytes of a file that is changed."""
+EDIT_LIMIT: Final = 50_000_000  # bytes; larger files are not edited
 _BACKUP: Final = ".bak"
 
 
 class SearchReplaceOptions(ToolOptions):
-    """``[tools.search_replace]``."""
+    """Settings in ``[tools.search_replace]``."""
 
-    max_content_size: int = Field(default=100_000, ge=1)
-    """Bytes of all blocks together."""
+    max_content_size: int = Field(default=100_000, ge=1)  # bytes of all blocks together
     create_backup: bool = False
+    # Minimum similarity of a passage that is suggested if the search text isn't found
     fuzzy_threshold: float = Field(default=0.9, ge=0, le=1)
-    """How alike a passage must be to be named where the text itself is not found."""
 
 
 class SearchReplaceArgs(FileChangeArgs):
@@ -44,8 +42,8 @@ class SearchReplaceArgs(FileChangeArgs):
 
     file_path: str = Field(min_length=1)
     content: str = ""
+    # Other agents' name for a single SEARCH text; accepted but not in the schema
     old_string: str | None = Field(default=None, json_schema_extra=UNLISTED)
-    """What other agents call a single SEARCH text; taken, not offered."""
     new_string: str | None = Field(default=None, json_schema_extra=UNLISTED)
     replace_all: bool = Field(default=False, json_schema_extra=UNLISTED)
 
@@ -58,7 +56,7 @@ class SearchReplaceArgs(FileChangeArgs):
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a call would do to the file as it is."""
+    """The effect of a call on the file's current content."""
 
     target: Target
     old: str
@@ -68,7 +66,7 @@ class _Plan:
 
 
 class SearchReplaceTool:
-    """Exact, exactly once, all or nothing; every byte outside the matches stays."""
+    """Replaces passages that occur exactly once, all or none. All other bytes are preserved."""
 
     name = "search_replace"
     description = (
@@ -106,15 +104,15 @@ class SearchReplaceTool:
         return [Resource(kind="path", value=path, access="write") for path in self._touched_paths(args)]
 
     async def precheck(self, args: SearchReplaceArgs) -> None:
-        """Before the user is asked: the blocks are whole and, where the file may be looked at, they fit it."""
+        """Check the blocks' syntax and, if the file may be read, that they match. Runs before the user is asked."""
         await self._files.refuse_notebook(self._locate_file(args))
         await asyncio.to_thread(self._check_args, args)
 
     async def look(self, args: SearchReplaceArgs) -> None:
-        """The preview reads the file by itself."""
+        """Do nothing: the preview reads the file itself."""
 
     async def wait_for_change(self, args: SearchReplaceArgs) -> None:
-        """While the card waits."""
+        """Wait for a change of the file while the card is open."""
         await self._files.wait_for_change(self._locate_file(args))
 
     async def run(self, args: SearchReplaceArgs, context: ToolContext) -> ToolResult:
@@ -122,7 +120,7 @@ class SearchReplaceTool:
         return await asyncio.to_thread(self._edit_file, args)
 
     def _touched_paths(self, args: SearchReplaceArgs) -> tuple[str, ...]:
-        """All that is written; the file itself is the first."""
+        """Return all paths that are written, the file itself first."""
         return (args.file_path, f"{args.file_path}{_BACKUP}") if self._options.create_backup else (args.file_path,)
 
     def _locate_file(self, args: SearchReplaceArgs) -> Located:
@@ -145,7 +143,10 @@ class SearchReplaceTool:
         return _edit_result(args, plan, notes)
 
     def _write_backup(self, args: SearchReplaceArgs, target: Target) -> str:
-        """Ending of the backup's name; empty for none. It is written beside the file, so it must be judged there."""
+        """Return the suffix of the backup file, or "".
+
+        The backup is written next to the file, so that path is checked too.
+        """
         if not self._options.create_backup:
             return ""
         judged = self._files.place(args, *reversed(self._touched_paths(args)))
@@ -173,14 +174,14 @@ class SearchReplaceTool:
         if target.content is None:
             raise EditError("too_large", f"{given!r} is too large to edit: {target.size:,} bytes. Use run_code.")
         old = decode_text(target.content, given)
-        # Who may write a file that holds secrets may not yet read it.
+        # Permission to write a file that may contain secrets doesn't include reading it.
         threshold = self._options.fuzzy_threshold if target.located.is_open else None
         edited = apply_blocks(old.text, blocks, threshold=threshold, replace_all=args.replace_all)
         return _Plan(target, old.text, edited, old.encoded(edited.text), len(blocks))
 
 
 def _unplaced_blocks(blocks: Sequence[EditBlock]) -> str:
-    """The blocks themselves, for a file that is not looked at before it is allowed."""
+    """Diff the blocks themselves, for a file that must not be read before approval."""
     readings = [block.readings[0] for block in blocks]
     return "\n".join(unified_diff(f"{one.search}\n", f"{one.replace}\n" if one.replace else "") for one in readings)
 

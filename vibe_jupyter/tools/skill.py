@@ -1,4 +1,4 @@
-"""The tool `skill`: loads a skill's instructions into the conversation, or reads a file that belongs to one."""
+"""The tool `skill`: loads a skill's instructions, or reads one of its files."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,11 +12,10 @@ from vibe_jupyter.protocol import Headline, LazyModel, Level, Preview, Resource,
 from vibe_jupyter.skills.skill import FILE_NAME, Skill
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
-LONGEST: Final = 40_000
-"""Characters of a skill, or of one of its files, that the model is given whole."""
-LARGEST_FILE: Final = 1_048_576
-"""Bytes of a file that is read."""
+LONGEST: Final = 40_000  # characters of a skill or one of its files that the model receives in full
+LARGEST_FILE: Final = 1_048_576  # bytes of a file that is read
 
+# Written out as `vibe_jupyter.tools.contract.tool_spec` would build it, to save time in the first request.
 SPEC: Final = ToolSpec.model_construct(
     name="skill",
     description="Load the instructions of a skill, or read one file of it.",
@@ -27,10 +26,8 @@ SPEC: Final = ToolSpec.model_construct(
         "type": "object",
     },
 )
-"""As `vibe_jupyter.tools.contract.tool_spec` writes it, so that no first request waits for it."""
 
-UseSkill = Callable[[Skill], Awaitable[str]]
-"""Begins to use a skill; gives what the model reads of it."""
+UseSkill = Callable[[Skill], Awaitable[str]]  # activates a skill and returns its text for the model
 
 
 class SkillArgs(LazyModel):
@@ -43,7 +40,7 @@ class SkillArgs(LazyModel):
 
 
 class SkillTool:
-    """Reads in the folders of skills alone, which is why it asks nobody."""
+    """Reads only inside skills' folders, so no approval is needed."""
 
     name = SPEC.name
     description = SPEC.description
@@ -53,8 +50,7 @@ class SkillTool:
     result_limit = LONGEST
 
     def __init__(self, skills: Callable[[], Mapping[str, Skill]], use: UseSkill) -> None:
-        self._skills = skills
-        """Those that are available now, by name."""
+        self._skills = skills  # returns the available skills by name
         self._use = use
 
     def headline(self, args: SkillArgs) -> Headline:
@@ -87,10 +83,10 @@ class SkillTool:
 
 
 def _file_text(skill: Skill, file: str) -> str:
-    """What a file in the skill's folder holds.
+    """Read a file in the skill's folder.
 
     Raises:
-        ToolError: it is elsewhere, protected, too large or no text.
+        ToolError: the file is outside the folder, protected, too large or not text.
     """
     folder = Workspace(skill.folder)
     located = folder.resolve(file)

@@ -1,4 +1,4 @@
-"""Programs that we start, each below a supervisor (`supervisor.py`): whatever they start ends with them."""
+"""Child programs, each under a supervisor process (`supervisor.py`) that ends all its descendants."""
 
 import asyncio
 import contextlib
@@ -14,43 +14,38 @@ from typing import Final, NamedTuple, cast
 from vibe_jupyter.tools import supervisor as program
 from vibe_jupyter.tools.process_marks import TITLE, VARIABLE, end_marked, new_mark
 
+# Folder and name of a module whose `main` starts a command unchanged. It isn't imported by its full name, since
+# importing our packages would take longer than everything else it needs.
 COMMAND_SUPERVISOR: Final = (str(Path(__file__).parent), "supervisor")
-"""The folder and the name of a module whose `main` starts a command as it is. Not imported by its full name: our
-packages would take longer than all else that it imports."""
-ANSWER_SECONDS: Final = 10.0
-"""Seconds in which a supervisor has ended everything, with time to spare; else it is killed."""
+ANSWER_SECONDS: Final = 10.0  # seconds for a supervisor to end all processes, with a margin; after that it is killed
+# Finds only the standard library and modules in that folder
 _RUN_MODULE: Final = "import sys; sys.path.append(sys.argv[1]); __import__(sys.argv[2], fromlist=['main']).main()"
-"""Finds nothing but the standard library and what is in that folder."""
-_LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Variables without which some builds of Python do not start."""
+_LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # variables that some Python builds need to start
 
 
 class SupervisedProgram(NamedTuple):
-    """What is to be started."""
+    """A program to start."""
 
     argv: Sequence[str]
     folder: Path
-    environment: Mapping[str, str]
-    """All its variables."""
-    supervisor: tuple[str, str] = COMMAND_SUPERVISOR
-    """Folder and module of the program that starts it."""
+    environment: Mapping[str, str]  # the complete environment
+    supervisor: tuple[str, str] = COMMAND_SUPERVISOR  # folder and module of the supervisor
 
 
 class SupervisedProcess:
-    """A program and all it started. Made by `start_supervised`, ended by `end`."""
+    """A program with all its descendants. Created by `start_supervised`, ended by `end`."""
 
     def __init__(self, on_exit: Callable[[], None]) -> None:
-        """
+        """Create the process without starting it.
+
         Args:
-            on_exit: called when the program itself exits; what it started may run on.
+            on_exit: called when the program itself exits. Its descendants may still run.
         """
         self.exited = asyncio.Event()
+        # Exit code, negative for a signal; None while it runs; the supervisor's if that was killed
         self.returncode: int | None = None
-        """Exit code of the program, negative for a signal. None while it runs; the supervisor's if that was killed."""
-        self.left_behind: tuple[str, ...] = ()
-        """Processes that were ended after the program had exited, or with it."""
-        self.unended: tuple[str, ...] = ()
-        """Processes that could not be ended."""
+        self.left_behind: tuple[str, ...] = ()  # processes that were ended after the program's exit, or with it
+        self.unended: tuple[str, ...] = ()  # processes that could not be ended
         self._on_exit = on_exit
         self._mark = new_mark()
         self._connection = _Connection(self._take_line, self._supervisor_ended)
@@ -64,7 +59,7 @@ class SupervisedProcess:
     async def start(
         self, asked: SupervisedProgram, protocol: Callable[[], asyncio.SubprocessProtocol], stdin: int
     ) -> None:
-        """Start it; see `start_supervised`."""
+        """Start the program. See `start_supervised`."""
         loop = asyncio.get_running_loop()
         near, far = socket.socketpair()
         try:
@@ -101,7 +96,7 @@ class SupervisedProcess:
             raise OSError(failed, os.strerror(failed), asked.argv[0])
 
     async def end(self) -> None:
-        """End the program and all it started. An interrupt that comes meanwhile waits for it."""
+        """End the program and all its descendants. Cancellation is delayed until that is done."""
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._end())
         try:
@@ -111,7 +106,10 @@ class SupervisedProcess:
             raise
 
     def close(self) -> None:
-        """Forget the supervisor. Where nobody waited for `end`, as with an engine that is ending, waits here."""
+        """Release the supervisor.
+
+        If `end` was not awaited, as when the engine is shutting down, blocks until it is done.
+        """
         if self._socket is not None:
             if not self._is_done:
                 _wait_for_end(self._socket)
@@ -124,7 +122,8 @@ class SupervisedProcess:
         self._connection.close_sending()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._connection.lost.wait(), ANSWER_SECONDS)
-        if self._process is not None and not self._is_done:  # it was killed or stopped, perhaps by the command
+        # The supervisor was killed or stopped, perhaps by the command
+        if self._process is not None and not self._is_done:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
         if not self._is_done or sys.platform != "linux":
@@ -154,7 +153,7 @@ class SupervisedProcess:
 
     def _supervisor_ended(self) -> None:
         if not self._began.done():
-            self._began.set_result(0)  # the command may have begun, and killed its supervisor
+            self._began.set_result(0)  # the command may have started and killed its supervisor
         self._exit(self.returncode)
 
     def _exit(self, returncode: int | None) -> None:
@@ -171,17 +170,17 @@ async def start_supervised(
     stdin: int,
     on_exit: Callable[[], None] = lambda: None,
 ) -> SupervisedProcess:
-    """Start a program below a supervisor of its own.
+    """Start a program under its own supervisor.
 
     Args:
         asked: the program.
-        protocol: makes what gets its output.
+        protocol: creates the receiver of its output.
         stdin: as for `subprocess.Popen`.
-        on_exit: called when the program itself exits; what it started may run on.
+        on_exit: called when the program itself exits. Its descendants may still run.
 
     Raises:
-        OSError: it could not be started.
-        asyncio.CancelledError: interrupted; nothing of it runs.
+        OSError: the program could not be started.
+        asyncio.CancelledError: the start was interrupted. Nothing is left running.
     """
     started = SupervisedProcess(on_exit)
     try:
@@ -204,7 +203,7 @@ def _wait_for_end(connection: socket.socket) -> None:
 
 
 class _Relay(asyncio.SubprocessProtocol):
-    """Passes the output on; the exit that asyncio sees is the supervisor's, not the program's."""
+    """Forwards output. The exit that asyncio sees is the supervisor's rather than the program's."""
 
     def __init__(self, output: asyncio.SubprocessProtocol, gone: asyncio.Event) -> None:
         self._gone = gone
@@ -228,7 +227,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by class
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports don't inherit from Transport
 
     def data_received(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + data).split(b"\n")
@@ -248,7 +247,8 @@ class _Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def close_sending(self) -> None:
-        """Say that everything is to end, also where another process has inherited the socket."""
+        """Shut down the sending side, which tells the supervisor to end everything, even if another process inherited
+        the socket."""
         if self._transport is None:
             self.lost.set()
         elif self._transport.can_write_eof() and not self._transport.is_closing():

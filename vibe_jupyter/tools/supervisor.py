@@ -1,11 +1,12 @@
-"""The program between the kernel and a command: ends all that descends from the command, also when the kernel dies.
+"""Supervisor process between the kernel and a command. Ends all descendants of the command, even if the kernel dies.
 
-It is a child subreaper (PR_SET_CHILD_SUBREAPER of prctl(2)), so a process whose parent ended becomes its child. No
-`setsid`, double fork or emptied environment leads out of that. It signals only its own children and their groups: until
-it reaps a child, the system gives its id to no other process. Where there are no subreapers (macOS), it ends the
-command's process group, and the kernel looks for the rest (`process_marks.py`).
+It is a child subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)), so orphaned descendants become its children. Neither
+`setsid` nor a double fork nor an empty environment escapes that. It signals only its own children and their process
+groups: until it reaps a child, the system doesn't reuse the child's id. On systems without subreapers (macOS) it ends
+the command's process group, and the kernel searches for the rest (`process_marks.py`).
 
-Starts with each command, hence the imports: `typing`, `contextlib` and the enums of `signal` would double its start.
+A supervisor starts with each command, so imports are minimal: `typing`, `contextlib` and the enums of `signal` would
+double its start-up time.
 """
 
 import ctypes
@@ -23,43 +24,43 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-TERM_GRACE = 0.4  # seconds between the request to end and the end by force
-FORCE_SECONDS = 5.0  # in which killed processes must be gone; this user cannot end what is then left
-LENGTH = 8  # bytes before the request that hold its length
-MARKED_LIMIT = 10  # RLIMIT_LOCKS, which limits nothing since Linux 2.4.25; see `process_marks.py`
+TERM_GRACE = 0.4  # seconds between SIGTERM and SIGKILL
+FORCE_SECONDS = 5.0  # seconds for killed processes to exit; the rest can't be killed by this user
+LENGTH = 8  # bytes of the length prefix of the request
+MARKED_LIMIT = 10  # RLIMIT_LOCKS, without effect since Linux 2.4.25; see `process_marks.py`
 
-# First bytes of the lines sent to the kernel.
+# First bytes of lines sent to the kernel.
 BEGAN = b"b"  # the command was started
-FAILED = b"f"  # it could not be; errno
+FAILED = b"f"  # the command could not be started; errno
 EXITED = b"x"  # its first process exited; the exit code, negative for a signal
 ENDED = b"e"  # names of processes that were ended
 STAYED = b"s"  # names of processes that could not be ended
 DONE = b"d"  # no process is left but those that stayed
 
 _SET_CHILD_SUBREAPER = 36
-_GAP = 0.02  # seconds between two looks at processes that are ending
-_PARENT_GAP = 1_000  # milliseconds between two looks at the parent, where no descriptor tells of its exit
+_GAP = 0.02  # seconds between checks of processes that are ending
+_PARENT_GAP = 1_000  # milliseconds between checks of the parent if no descriptor reports its exit
 
 
 class Supervisor:
     """The descendants of this process, and the connection to the kernel."""
 
     def __init__(self, control: int, parent: int, mark: int) -> None:
-        """Become the process that all descendants fall back to. Once in a process.
+        """Become the subreaper of all descendants. Once per process.
 
         Args:
-            control: a socket whose other end the kernel holds. After the request, anything that can be read from it,
-                its end included, asks for the end of the command.
-            parent: id of the kernel's process.
-            mark: of this process and its descendants; 0 for none.
+            control: a socket connected to the kernel. After the request, any input or end of file is a request to end
+                the command.
+            parent: process id of the kernel.
+            mark: mark of this process and its descendants; 0 for none.
 
         Raises:
-            OSError: the system refuses it.
+            OSError: the system rejected it.
         """
         self.control = control
         self._parent = parent
         self._leader = self._group = 0
-        self._status = ""  # of the first process, until it is sent
+        self._status = ""  # exit code of the first process, until it is sent
         self._exits = _hear_exits()
         self._parent_exit = _exit_descriptor(parent)
         self._is_reaper = sys.platform == "linux"
@@ -73,24 +74,24 @@ class Supervisor:
         """Read the command and its environment, which the kernel sends first.
 
         Raises:
-            EOFError: the kernel ended, or gave the command up.
+            EOFError: the kernel exited or cancelled the command.
         """
         length = int.from_bytes(self._read(LENGTH), "little")
         return marshal.loads(self._read(length))
 
     def start(self, argv: list[bytes], environment: "Mapping[bytes, bytes]") -> None:
-        """Start the command in a session of its own, with the standard streams of this process.
+        """Start the command in a new session, with the standard streams of this process.
 
         Raises:
-            OSError: it could not be started.
+            OSError: the command could not be started.
         """
-        # A Python ignores the first two, and the kernel's process may ignore the third.
+        # Python ignores the first two, and the kernel's process may ignore the third.
         signals = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
         program = _find_program(argv[0], environment)
         self.began(os.posix_spawn(program, argv, environment, setsid=True, setsigmask=(), setsigdef=signals))
 
     def began(self, leader: int) -> None:
-        """Take note of the command's first process, and let go of the standard streams, which are its own."""
+        """Record the command's first process, and close the standard streams, which belong to it."""
         self._leader = self._group = leader
         null = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
@@ -98,7 +99,7 @@ class Supervisor:
         self.say(BEGAN)
 
     def say(self, kind: bytes, text: str = "") -> None:
-        """Send a line to the kernel, if it is still there."""
+        """Send a line to the kernel. Ignores a closed connection."""
         line = kind + text.encode("utf-8", "replace") + b"\n"
         try:
             while line:
@@ -113,19 +114,19 @@ class Supervisor:
             self._status = ""
 
     def register(self, poll: "select.poll") -> None:
-        """Have a poll return when a child exits, or when everything is to end."""
+        """Register descriptors with a poll that report a child's exit or a request to end."""
         for descriptor in (self.control, self._exits, self._parent_exit):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
 
     def is_over(self) -> bool:
-        """Return whether everything is to end: the kernel asks for it, or is gone."""
+        """Return whether to end everything: the kernel requests it, or has exited."""
         poll = select.poll()
         poll.register(self.control, select.POLLIN)
         return bool(poll.poll(0)) or os.getppid() != self._parent
 
     def reap(self) -> bool:
-        """Take children that exited off the system's list; return whether others are left."""
+        """Reap children that exited, and return whether others are left."""
         try:
             while os.read(self._exits, 4_096):
                 pass
@@ -144,17 +145,17 @@ class Supervisor:
 
     @property
     def leader_runs(self) -> bool:
-        """Whether the command's first process runs, as `reap` saw it last."""
+        """True if the command's first process was running at the last `reap`."""
         return self._leader > 0
 
     def wait(self) -> None:
-        """Wait until a child exits or everything is to end."""
+        """Wait for a child's exit or a request to end."""
         poll = select.poll()
         self.register(poll)
         poll.poll(_PARENT_GAP if self._parent_exit < 0 else None)
 
     def end(self, grace: float = TERM_GRACE) -> None:
-        """End all descendants, by force after some seconds, and say which were left. Takes a bounded time."""
+        """End all descendants, by SIGKILL after the grace period, and report the remaining ones. Takes bounded time."""
         left = self._names() if self.reap() else []
         asked: set[int] = set()
         until = time.monotonic() + grace
@@ -174,7 +175,7 @@ class Supervisor:
         self.say(DONE)
 
     def descendants(self) -> dict[int, tuple[int, str, bool]]:
-        """All processes below this one, with their parents, names, and whether they are zombies."""
+        """Return all descendants with parent, name, and whether they are zombies."""
         below: dict[int, list[int]] = {}
         table = _process_table()
         for process, (parent, _, _) in table.items():
@@ -189,11 +190,11 @@ class Supervisor:
         return [f"{name} ({process})" for process, (_, name, is_zombie) in found if not is_zombie]
 
     def _signal_children(self, number: int, done: set[int]) -> None:
-        """Send a signal to the process groups of all children, to which none but descendants can belong.
+        """Signal the process groups of all children. Only descendants can be members of these groups.
 
         Args:
             number: the signal.
-            done: groups that were sent it before; those that are sent it now are added.
+            done: groups that have been signaled. Newly signaled groups are added.
         """
         own = os.getpgrp()
         for child in [one for one, (parent, _, _) in _process_table().items() if parent == os.getpid()]:
@@ -204,7 +205,7 @@ class Supervisor:
                 if group != own and group not in done:
                     done.add(group)
                     os.killpg(group, number)
-            except OSError:  # another user's: `end` names it
+            except OSError:  # another user's process; `end` reports it
                 continue
 
     def _end_group(self) -> None:
@@ -245,25 +246,25 @@ def main() -> "NoReturn":
                 supervisor.wait()
             supervisor.end()
             status = 0
-    except EOFError:  # nobody waits for the command any more, and nothing of it was started
+    except EOFError:  # the command was cancelled before anything started
         status = 0
     finally:
         os._exit(status)
 
 
 def mark_process(mark: int) -> None:
-    """Mark this process and those it will start; 0 for no mark."""
+    """Mark this process and its future descendants; 0 for no mark."""
     if mark:
         import resource  # noqa: PLC0415 - Windows does not have it
 
         try:
             resource.setrlimit(MARKED_LIMIT, (mark, mark))
-        except (OSError, ValueError):  # a lower limit was set: descendants are still found by their parents
+        except (OSError, ValueError):  # a lower limit is set; descendants can still be found through their parents
             return
 
 
 def _hear_exits() -> int:
-    """Return a descriptor that is readable after the exit of a child."""
+    """Return a descriptor that becomes readable when a child exits."""
     readable, writable = os.pipe()
     for descriptor in (readable, writable):
         os.set_blocking(descriptor, False)
@@ -273,7 +274,7 @@ def _hear_exits() -> int:
 
 
 def _exit_descriptor(process: int) -> int:
-    """Return a descriptor that is readable after the exit of a process; -1 if the system or this Python has none."""
+    """Return a descriptor that becomes readable when a process exits, or -1 if pidfds are not supported."""
     try:
         return os.pidfd_open(process)
     except (AttributeError, OSError):
@@ -281,7 +282,7 @@ def _exit_descriptor(process: int) -> int:
 
 
 def _find_program(name: bytes, environment: "Mapping[bytes, bytes]") -> bytes:
-    """Look a program up as execvpe does."""
+    """Look up a program like execvpe."""
     if os.path.dirname(name):
         return name
     for folder in environment.get(b"PATH", os.fsencode(os.defpath)).split(os.fsencode(os.pathsep)):
@@ -292,8 +293,8 @@ def _find_program(name: bytes, environment: "Mapping[bytes, bytes]") -> bytes:
 
 
 def _process_table() -> dict[int, tuple[int, str, bool]]:
-    """Parents and names of this machine's processes and whether they are zombies, newest first: a process that keeps
-    forking is met before it is gone."""
+    """Return parent, name and zombie state of all processes, newest first, so that a process that keeps forking is
+    signaled before its children."""
     table: dict[int, tuple[int, str, bool]] = {}
     try:
         processes = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
@@ -303,7 +304,7 @@ def _process_table() -> dict[int, tuple[int, str, bool]]:
         try:
             with open(f"/proc/{process}/stat", "rb", buffering=0) as status:
                 head, _, tail = status.read(4_096).rpartition(b") ")
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has exited
             continue
         state, parent = tail.split(maxsplit=2)[:2]
         name = head.partition(b" (")[2].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The tool `task`: hands a piece of work to a sub-agent, which has its own context and gives back one answer."""
+"""The tool `task`: delegate work to a sub-agent with its own context, which returns one answer."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,8 +10,7 @@ from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, 
 from vibe_jupyter.tools.contract import TASK, ToolContext, WithoutValues
 
 DEFAULT_AGENT: Final = "explore"
-RESPONSE_LIMIT: Final = 6_000
-"""Characters of a sub-agent's answer."""
+RESPONSE_LIMIT: Final = 6_000  # characters of a sub-agent's answer
 
 
 class TaskArgs(BaseModel):
@@ -24,7 +23,7 @@ class TaskArgs(BaseModel):
 
 
 class TaskTool:
-    """Waits for the sub-agent."""
+    """Runs a sub-agent and waits for it."""
 
     name = TASK
     description = (
@@ -48,7 +47,7 @@ class TaskTool:
         return Preview(kind="text", text=args.task, edits="task")
 
     def level_of(self, args: TaskArgs) -> Level:
-        """Who only reads begins unasked, as in Mistral Vibe (`vibe_jupyter.tools.contract.GradedTool`)."""
+        """Start the read-only sub-agent without approval, as Mistral Vibe does (see `contract.GradedTool`)."""
         return "always" if args.agent == DEFAULT_AGENT else self.level
 
     def touches(self, args: TaskArgs) -> Sequence[Resource]:

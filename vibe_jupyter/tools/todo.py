@@ -1,4 +1,4 @@
-"""The tool `todo`: the agent's own list of steps, shown to the user."""
+"""The tool `todo`: the agent's list of steps, visible to the user."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,10 +26,9 @@ Priority = Literal["high", "medium", "low"]
 
 
 class TodoOptions(ToolOptions):
-    """``[tools.todo]``."""
+    """Settings in ``[tools.todo]``."""
 
-    max_todos: int = Field(default=100, ge=1)
-    """Items of one list."""
+    max_todos: int = Field(default=100, ge=1)  # items in one list
 
 
 class TodoItem(BaseModel):
@@ -39,8 +38,7 @@ class TodoItem(BaseModel):
 
     content: str = Field(min_length=1)
     status: Status = "pending"
-    id: str = Field(default="", json_schema_extra=UNLISTED)
-    """Empty for its place in the list."""
+    id: str = Field(default="", json_schema_extra=UNLISTED)  # "" for its position in the list
     priority: Priority = Field(default="medium", json_schema_extra=UNLISTED)
 
 
@@ -50,17 +48,17 @@ class TodoArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     todos: list[TodoItem] | None = Field(default=None, description="Leave out to read the list.")
+    # None: write if `todos` is given, else read
     action: Literal["read", "write"] | None = Field(default=None, json_schema_extra=UNLISTED)
-    """None for what `todos` says: given, they are written."""
 
     @property
     def writes(self) -> bool:
-        """Whether the list is replaced."""
+        """True if the call replaces the list."""
         return self.action == "write" or (self.action is None and self.todos is not None)
 
 
 class TodoTool:
-    """Keeps one list for the conversation; it touches neither files nor processes."""
+    """Stores one list per conversation. Touches neither files nor processes."""
 
     name = "todo"
     description = (
@@ -72,12 +70,11 @@ class TodoTool:
     without_values: WithoutValues = "always"
 
     def __init__(self, options: TodoOptions | None = None) -> None:
-        self.options = options or TodoOptions()
-        """May be replaced: the list stays."""
+        self.options = options or TodoOptions()  # may be replaced; the list is kept
         self._items: tuple[TodoItem, ...] = ()
 
     def forget(self) -> None:
-        """Begin a new conversation."""
+        """Clear the list for a new conversation."""
         self._items = ()
 
     def headline(self, args: TodoArgs) -> Headline:
@@ -139,7 +136,7 @@ _STATUSES: dict[Status, PlanStatus] = {
 
 
 def _shown_plan(items: Sequence[TodoItem]) -> Plan:
-    """With the priorities that are not the usual one."""
+    """Build the displayed plan, mentioning priorities other than medium."""
     return Plan(items=tuple(PlanItem(words=_item_words(item), status=_STATUSES[item.status]) for item in items))
 
 

@@ -1,4 +1,4 @@
-"""The tool `write_file`: make a file, or replace one whole."""
+"""The tool `write_file`: create a file, or replace one completely."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, ToolOptions, WithoutValues
 
+# Bytes of an existing file that is shown as a diff; for a larger one only the new content is shown
 COMPARED: Final = 1_000_000
-"""Bytes of an old file that is shown as a difference; of a larger one only the new content is shown."""
 
 
 class WriteFileOptions(ToolOptions):
-    """``[tools.write_file]``."""
+    """Settings in ``[tools.write_file]``."""
 
     max_write_bytes: int = Field(default=64_000, ge=1)
     create_parent_dirs: bool = True
@@ -32,7 +32,7 @@ class WriteFileArgs(FileChangeArgs):
 
 
 class WriteFileTool:
-    """Writes whole or not at all; replaces only what the user was shown."""
+    """Writes a file completely or not at all. Replaces only content that the user was shown."""
 
     name = "write_file"
     description = (
@@ -71,15 +71,15 @@ class WriteFileTool:
         return (Resource(kind="path", value=args.path, access="write"),)
 
     async def precheck(self, args: WriteFileArgs) -> None:
-        """Before the user is asked: it fits the limit, and stands in nobody's way."""
+        """Check size and target before the user is asked."""
         await self._files.refuse_notebook(self._locate_file(args))
         await asyncio.to_thread(self._check_args, args)
 
     async def look(self, args: WriteFileArgs) -> None:
-        """The preview reads the file by itself."""
+        """Do nothing: the preview reads the file itself."""
 
     async def wait_for_change(self, args: WriteFileArgs) -> None:
-        """While the card waits."""
+        """Wait for a change of the file while the card is open."""
         await self._files.wait_for_change(self._locate_file(args))
 
     async def run(self, args: WriteFileArgs, context: ToolContext) -> ToolResult:
@@ -101,7 +101,7 @@ class WriteFileTool:
         return _write_result(args, target, len(content), notes)
 
     def _encode_content(self, args: WriteFileArgs, target: Target) -> bytes:
-        """The bytes to write, if they may be."""
+        """Encode the content, after checking that it may be written."""
         if target.exists and not args.overwrite:
             raise NothingDone(
                 f"{args.path!r} exists already. Nothing was written. Change it with search_replace, or read it and "
@@ -146,7 +146,7 @@ def _write_result(args: WriteFileArgs, target: Target, written: int, notes: tupl
 
 
 def _comparable_text(content: bytes) -> str | None:
-    """None for what is no text that could be compared."""
+    """Decode content for a diff, or return None if it isn't text."""
     try:
         return content.decode()
     except UnicodeDecodeError:
