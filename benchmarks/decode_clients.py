@@ -110,8 +110,8 @@ async def redacted(name: str, url: str) -> Measured:
 async def streamed(name: str, url: str, see: Callable[[object], None]) -> Measured:
     """Our client, with each delta handed on."""
     from vibe_jupyter.llm.client import LLMClient
-    from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, Server
-    from vibe_jupyter.protocol import AssistantMessage, TextPart, UserMessage
+    from vibe_jupyter.llm.request import AnswerLimits, Model, ModelReply, ModelRequestTerms, Server
+    from vibe_jupyter.protocol import TextPart, UserMessage
 
     client = LLMClient(user_agent="vibe-jupyter/benchmark", limits=AnswerLimits(calls=MAX_CALLS))
     server = Server("bench", url, dialect="ollama" if name.startswith("line") else "openai")
@@ -127,8 +127,9 @@ async def streamed(name: str, url: str, see: Callable[[object], None]) -> Measur
         see(item)
     spent = time.process_time() - began
     await client.close()
-    assert isinstance(last, AssistantMessage)
-    return spent, whole(name, last.text, [call.arguments for call in last.calls])
+    assert isinstance(last, ModelReply)
+    message = last.message
+    return spent, whole(name, message.text, [call.arguments for call in message.calls])
 
 
 async def openai(name: str, url: str) -> Measured:
