@@ -19,6 +19,17 @@ pytestmark = [pytest.mark.xdist_group("app"), pytest.mark.attack("untrusted fold
 MOST = 1.0
 """Seconds of CPU that a prompt takes more."""
 SPENT = "import os; print(sum(os.times()[:4]))"
+WATCHED = """
+import os, sys
+folder, unseen = os.getcwd(), False
+def watch(event, args):
+    global unseen
+    if unseen and event in {"open", "os.scandir", "os.listdir"} and str(args[0]).startswith(folder):
+        unseen = False
+        print("reading", flush=True)
+sys.addaudithook(watch)
+"""
+"""Makes a kernel print when the first file of its folder is read, each time that `unseen` is set."""
 SAMPLE = (
     "key of 12,000 parts",
     "array of many lines",
@@ -34,6 +45,7 @@ WORST = ("many servers", "400 agents of many lines", "key of 12,000 parts")
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     with running_session(INSTALLED, tmp_path_factory.mktemp("hostile")) as session:
+        session.run(WATCHED)
         cost_of_prompt(session)
         yield session
 
@@ -56,8 +68,8 @@ def test_an_interrupt_while_hostile_files_are_read_ends_the_prompt(kernel: Sessi
     try:
         kernel.run("%vibe reset")
         kernel.model.will_reply(hold(never))
-        request = kernel.wire.send("print('begun', flush=True)\n%vibe hi", allow_stdin=False)
-        kernel.wire.until_printed(request, "begun")
+        request = kernel.wire.send("unseen = True\n%vibe hi", allow_stdin=False)
+        kernel.wire.until_printed(request, "reading")
         kernel.wire.interrupt()
         began = cpu_of(process)
         assert "RunStopped" in kernel.wire.cell(request).error
