@@ -77,7 +77,7 @@ def table(deltas: int, *, peers: bool) -> int:
             rows += row(mode, count, url, goal, others if peers else ())
         for mode, goal in list(REDACTED.items())[: size(None, 1)]:
             rows += row(mode, deltas, url, goal, (), client="redacted")
-        floor, ours = (figure(name, "text", deltas * 5, url)[0] / figure(name, "text", deltas, url)[0] for name in PAIR)
+        floor, ours = growth(deltas, url)
         print(f"{'growth × 5':16}{floor:8.2f}{ours:8.2f}{'':8}{MAX_GROWTH:6.2f}")
         rows.append(Row("growth of a delta's cost, five times as many", ours / max(floor, 1.0), MAX_GROWTH, "x"))
         rows += separators(url, peers=peers)
@@ -91,10 +91,10 @@ PAIR = ("floor", "ours")
 
 def row(mode: str, deltas: int, url: str, goal: float, others: tuple[str, ...], *, client: str = "ours") -> list[Row]:
     """Print one line of the table, and return what has an aim."""
-    (floor, _), (ours, whole) = pair(mode, deltas, url, client)
+    floor, ours, ratio, whole = pair(mode, deltas, url, client)
     told: list[str] = []
     rows = [
-        Row(f"{mode} ({client}) beside the floor", ours / floor, goal, "x"),
+        Row(f"{mode} ({client}) beside the floor", ratio, goal, "x"),
         Row(f"{mode} ({client}): answers that are not whole", int(not whole), 0.5),
     ]
     for name in others:
@@ -107,8 +107,18 @@ def row(mode: str, deltas: int, url: str, goal: float, others: tuple[str, ...], 
         if name == "openai":
             rows.append(Row(f"{mode} beside {name}", ours / cost, OF_OPENAI, "x"))
     label = mode if client == "ours" else f"{mode} +{client}"
-    print(f"{label:16}{floor:8.2f}{ours:8.2f}{ours / floor:8.2f}{goal:6.2f}   {'; '.join(told)}")
+    print(f"{label:16}{floor:8.2f}{ours:8.2f}{ratio:8.2f}{goal:6.2f}   {'; '.join(told)}")
     return rows
+
+
+def growth(deltas: int, url: str) -> list[float]:
+    """How much more a delta costs in an answer five times as long: at the floor, and for us."""
+    found: dict[str, list[float]] = {name: [] for name in PAIR}
+    for _ in range(ROUNDS):
+        for name, ratios in found.items():
+            long, short = (measured(name, f"text-{count}", url)[0] / count for count in (deltas * 5, deltas))
+            ratios.append(long / short)
+    return [statistics.median(ratios) for ratios in found.values()]
 
 
 def separators(url: str, *, peers: bool) -> list[Row]:
@@ -128,16 +138,15 @@ def separators(url: str, *, peers: bool) -> list[Row]:
     return rows
 
 
-def pair(mode: str, deltas: int, url: str, client: str) -> list[tuple[float, bool]]:
-    """The floor and a client of ours, measured in turns."""
-    figures: dict[str, list[tuple[float, bool]]] = {name: [] for name in ("floor", client)}
-    for _ in range(ROUNDS):
-        for name, found in figures.items():
-            found.append(measured(name, f"{mode}-{deltas}", url))
-    return [
-        (statistics.median(cost for cost, _ in found) / deltas * 1e6, all(r for _, r in found))
-        for found in figures.values()
-    ]
+def pair(mode: str, deltas: int, url: str, client: str) -> tuple[float, float, float, bool]:
+    """The floor and a client of ours in turns: µs a delta of each, the ratio, and whether all answers were whole.
+
+    The ratio is the median of those of neighbours, since the speed of a machine drifts within seconds.
+    """
+    found = [[measured(name, f"{mode}-{deltas}", url) for name in ("floor", client)] for _ in range(ROUNDS)]
+    floor, ours = (statistics.median(both[at][0] for both in found) / deltas * 1e6 for at in (0, 1))
+    ratio = statistics.median(us[0] / them[0] for them, us in found)
+    return floor, ours, ratio, all(whole for _, (_, whole) in found)
 
 
 def figure(name: str, mode: str, deltas: int, url: str, rounds: int = ROUNDS) -> tuple[float, bool]:

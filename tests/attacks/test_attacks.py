@@ -1,5 +1,6 @@
 """The runner of attacks: what it counts, what fails it, and the table that it prints."""
 
+import os
 import re
 import subprocess
 import sys
@@ -66,7 +67,7 @@ RUN = """
 import sys, pytest
 from tests.attacks.verdicts import Verdicts, lines
 verdicts = Verdicts()
-pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]], [verdicts])
+pytest.main(["-q", "-p", "xdist.plugin", "-p", "no:cacheprovider", *sys.argv[1:]], [verdicts])
 print(*lines(verdicts, ["paths", "gateway", "arming"]), sep="\\n")
 print("passed" if verdicts.passed else "failed")
 """
@@ -83,9 +84,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *options: str) -> list[str]:
-    """Return what a run of these attacks printed."""
+    """Return what a run of these attacks printed. Other plugins take longer to load than the run."""
     command = [sys.executable, "-c", RUN, str(folder), f"--rootdir={folder}", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT, check=True)
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=WAIT, check=True)
     return done.stdout.splitlines()
 
 

@@ -164,9 +164,14 @@ def test_ollamas_calls_in_odd_forms_are_those_that_were_meant() -> None:
     flat = {"message": {"tool_calls": [{"name": "run_code", "arguments": {"code": "1"}}]}}
     again = {"message": {"tool_calls": [CALL]}}
     kind = "application/x-ndjson"
-    for lines in ([flat, done], [again, {**again, **done}]):
+    other = {"message": {"tool_calls": [{**CALL, "function": {"name": "bash", "arguments": {"command": "ls"}}}]}}
+    for lines, ran in (
+        ([flat, done], RUN),
+        ([again, {**again, **done}], RUN),
+        ([again, other, done], [*RUN, ("bash", {"command": "ls"})]),
+    ):
         body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
-        assert called(got(body, kind, "ollama")) == RUN
+        assert called(got(body, kind, "ollama")) == ran
 
 
 SAYS: Final = [
@@ -220,6 +225,10 @@ def test_text_and_thoughts_in_odd_places_are_read(delta: Object, thoughts: str) 
         pytest.param(
             [piece({"content": "Hi"}, id="a"), piece({}, "stop", id="a"), piece({"content": "Ho"}, "stop", id="b")],
             id="another answer behind it",
+        ),
+        pytest.param(
+            [piece({}, id="a"), piece({"content": "H"}, "stop", id="b"), piece({"content": "i"}, id="c")],
+            id="another id in each chunk, and an early finish",
         ),
         pytest.param([piece({"content": "Hi"}, error="") | {"id": 1}, piece({}, "stop", error={})], id="no error"),
         pytest.param([piece({"content": "Hi"}, "null"), piece({}, "stop")], id="null as text"),

@@ -71,6 +71,8 @@ CORPUS = [
     ("git grep -O./run x", "medium", "Vibe can't tell what this does"),
     ("git config --unset user.name", "medium", "Changes settings of the repository (`git config`)"),
     ("git config --global user.name", "low", "Shows what git knows (`git config`)"),
+    ("git config --bool core.bare", "low", "Shows what git knows (`git config`)"),
+    ("git config --bool core.bare true", "medium", "Changes settings of the repository (`git config`)"),
     ("git reflog drop main", "high", "Deletes commits that no branch holds"),
     ("git stash list", "low", "Shows changes that were put aside"),
     ("dd if=/dev/zero of=/dev/sda", "high", "Overwrites the device `/dev/sda`"),

@@ -54,7 +54,7 @@ class OllamaDecoder:
         self.ended = False
         self._answer = GrowingAnswer(limits, new_id=_new_id)
         self._calls = 0
-        self._ids: set[str] = set()
+        self._seen: list[Object] = []  # calls with ids
 
     @property
     def text(self) -> str:
@@ -111,12 +111,12 @@ class OllamaDecoder:
 
     def _is_known(self, call: Object) -> bool:
         """Return whether a call came before: some servers repeat all calls in the last line."""
-        given = call.get("id")
-        if not isinstance(given, str) or not given:
+        if not call.get("id"):
             return False
-        is_known = given in self._ids
-        self._ids.add(given)
-        return is_known
+        if call in self._seen:  # the id isn't enough: others number each call "call_0"
+            return True
+        self._seen.append(call)
+        return False
 
     def _read_call(self, call: Object, function: Object) -> None:
         """Add a call. Each entry is a separate call, whatever its index, and its id is always generated here."""

@@ -76,7 +76,8 @@ class ChatDecoder:
         self._answer = GrowingAnswer(limits)
         named = (reasoning_field, *REASONING_FIELDS, *odd_forms.MORE_REASONING_FIELDS, *odd_forms.REASONING_LISTS)
         self._reasoning_fields = tuple(dict.fromkeys(filter(None, named)))
-        self._id: JsonValue = None  # id of the finished answer; another may follow in the same stream
+        # Ids of the first and the finishing chunk; another answer may follow in the same stream.
+        self._ids: tuple[JsonValue, ...] = ()
         # Message fields that aren't vendor fields. Includes the reasoning field once it is known.
         self._known = _IN_MESSAGE
 
@@ -162,10 +163,16 @@ class ChatDecoder:
             if odd_forms.is_error(chunk):
                 raise BrokenAnswer("provider", provider_message(chunk), passing=is_passing(chunk))
             return
-        if not self.finished or chunk.get("id") in (None, "", self._id):  # otherwise it is of another answer
+        if not self._ids:
+            self._ids = (chunk.get("id"),)
+        if not self.finished or self._is_same_answer(chunk.get("id")):
             self._read_choices(chunk, choices, whole=whole)
         if usage and not (whole or self.finished):
             self._answer.tell_counts()
+
+    def _is_same_answer(self, chunk_id: JsonValue) -> bool:
+        """Return whether a chunk after the finish still belongs to the answer. Some servers give each chunk a new id."""
+        return chunk_id in (None, "", self._ids[-1]) or len({str(one) for one in self._ids if one}) > 1
 
     def _read_choices(self, chunk: Object, choices: list[JsonValue], *, whole: bool) -> None:
         for choice in choices:
@@ -179,7 +186,7 @@ class ChatDecoder:
                     self._read_delta(delta, whole=whole)
                 if choice.get("finish_reason"):
                     self._read_finish(choice)
-                    self._id = chunk.get("id")
+                    self._ids = (self._ids[0], chunk.get("id"))
 
     def _read_finish(self, choice: Object) -> None:
         if choice["finish_reason"] == "error":

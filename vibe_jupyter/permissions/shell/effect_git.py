@@ -76,7 +76,13 @@ _ALSO_READS: Final[Mapping[str, frozenset[str]]] = {
 
 
 _CONFIG_READS: Final = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
-_CONFIG_FILES: Final = frozenset({"--global", "--system", "--local", "--worktree", "--show-origin", "--show-scope"})
+# Options that choose a file or a form, so that a lone name is still read
+_CONFIG_FORMS: Final = frozenset(
+    {
+        *("--global", "--system", "--local", "--worktree", "--show-origin", "--show-scope", "--includes"),
+        *("--bool", "--int", "--bool-or-int", "--bool-or-str", "--path", "--expiry-date", "-z", "--null"),
+    }
+)
 _FORGETS: Final = frozenset({"expire", "delete", "drop"})  # subcommands of reflog
 
 
@@ -227,7 +233,7 @@ def _reads_or_changes(git: PartCall) -> Finding:
     reads = what in _ALSO_READS[name]
     if name == "config":
         options = {word.text for word in git.arguments if word.text.startswith("-")}
-        reads = reads or bool(options & _CONFIG_READS) or (len(operands) == 1 and options <= _CONFIG_FILES)
+        reads = reads or bool(options & _CONFIG_READS) or (len(operands) == 1 and options <= _CONFIG_FORMS)
     if reads:
         return Finding(f"Shows what git knows (`git {name}`)", HARMLESS)
     return Finding(f"Changes settings of the repository (`git {name}`)", CHANGES_GIT)
