@@ -23,7 +23,7 @@ from vibe_jupyter.protocol import ApprovalRequested, Command, Event, Headline, L
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.testing import ScriptedModel
-from vibe_jupyter.tools.contract import StaticToolset, ToolContext
+from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext
 
 WAIT = patient(30.0)
 """Seconds any run of these tests may take."""
@@ -36,7 +36,7 @@ class EchoArguments(BaseModel):
     times: int = 1
 
 
-class Echo:
+class Echo(Tool[EchoArguments]):
     """A tool that says what it was told; it can fail, crash or wait on demand."""
 
     arguments = EchoArguments

@@ -44,7 +44,7 @@ from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import Call, Tokens, answer, call, hold, say, status
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.wire import Reply
-from vibe_jupyter.tools.contract import StaticToolset, ToolContext
+from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext
 from vibe_jupyter.tools.read_file import ReadFileTool
 from vibe_jupyter.tools.todo import TodoTool
 
@@ -58,7 +58,7 @@ class DrawArguments(BaseModel):
     what: str
 
 
-class Draw:
+class Draw(Tool[DrawArguments]):
     """Writes a cell, and shows a picture with a long text beside it. What is called broken fails."""
 
     name = "draw"

@@ -20,7 +20,7 @@ from vibe_jupyter.protocol import (
     ToolStarted,
 )
 from vibe_jupyter.testing import Call, answer, call, say
-from vibe_jupyter.tools.contract import UNLISTED, StaticToolset, ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, StaticToolset, Tool, ToolContext
 
 
 class Step(BaseModel):
@@ -43,7 +43,7 @@ class PlanArguments(BaseModel):
     first: Step | None = None
 
 
-class Plan:
+class Plan(Tool[PlanArguments]):
     """Runs with whatever it is given, and keeps it."""
 
     name = "make_plan"
@@ -189,7 +189,7 @@ async def test_the_history_keeps_the_call_as_the_model_sent_it(bench: Bench) -> 
     assert told["content"] == "made"
 
 
-class Failing:
+class Failing(Tool[PlanArguments]):
     """Fails in the way its argument says, with a long trace."""
 
     name = "fail_so"

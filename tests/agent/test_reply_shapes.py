@@ -47,7 +47,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Raw, ScriptedModel, say
-from vibe_jupyter.tools.contract import StaticToolset, ToolContext
+from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext
 
 SHAPES: Final = Path(__file__).parents[1] / "llm" / "shapes"
 PROSE: Final = SHAPES.parent / "call_prose.toml"
@@ -62,7 +62,7 @@ TOOLS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-class Recorder:
+class Recorder(Tool[BaseModel]):
     """A tool that keeps what it was called with."""
 
     level: Level = "always"

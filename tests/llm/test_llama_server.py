@@ -54,7 +54,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.conversation import Conversation, check_history
 from vibe_jupyter.session.journal import Journal
-from vibe_jupyter.tools.contract import StaticToolset, ToolContext, tool_spec
+from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext, tool_spec
 
 WISH = "Run this code: 6 * 7"
 """What the template makes the model answer with a call."""
@@ -65,7 +65,7 @@ class CodeArguments(BaseModel):
     code: str
 
 
-class Code:
+class Code(Tool[CodeArguments]):
     """The tool of these tests: it keeps the code, and says one result."""
 
     name = "run_code"

@@ -22,7 +22,7 @@ from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool
 from vibe_jupyter.protocol import ToolResult
-from vibe_jupyter.tools.contract import PrecheckedTool, ToolContext
+from vibe_jupyter.tools.contract import ToolContext
 
 shell = get_ipython()
 pump = Pump(shell)
@@ -93,7 +93,7 @@ async def call(name: str, *, asked: bool = True, **arguments: Any) -> ToolResult
     tool = TOOLS[name]
     try:
         args = tool.arguments.model_validate(arguments)
-        if asked and isinstance(tool, PrecheckedTool):
+        if asked:
             await tool.precheck(args)
         seen[:] = [tool.headline(args), tool.preview(args), tool.touches(args)]
         return await tool.run(args, context)

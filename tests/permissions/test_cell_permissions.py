@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Headline, Level, Preview, Resource, ToolResult
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 
 class CellArguments(BaseModel):
@@ -17,7 +17,7 @@ class CellArguments(BaseModel):
     shows: list[str] = []
 
 
-class EditCell:
+class EditCell(Tool[CellArguments]):
     """A tool that writes a cell, and runs it if wanted."""
 
     name = "edit_cell"

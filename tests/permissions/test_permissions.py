@@ -14,7 +14,7 @@ from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Deny, Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.skills.skill import Skill, SkillsInUse
 from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
-from vibe_jupyter.tools.contract import NotExplored, ToolContext
+from vibe_jupyter.tools.contract import NotExplored, Tool, ToolContext
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand
 
 
@@ -22,7 +22,7 @@ class PathArguments(BaseModel):
     path: str
 
 
-class Reader:
+class Reader(Tool[PathArguments]):
     """A tool that touches the path it is given."""
 
     name = "reader"

@@ -311,7 +311,7 @@ class NamedFile(BaseModel):
     name: str
 
 
-class Custom:
+class Custom(Tool[NamedFile]):
     """A tool with arguments of its own that declares a path."""
 
     name, description, arguments = "custom", "Reads a file.", NamedFile

@@ -10,7 +10,7 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.truncation import KEPT_LIMIT, RESULT_LIMIT, is_spill_handle, kept_file, spill_result, spill_text
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
-from vibe_jupyter.tools.contract import SelfLimitedTool, ToolContext
+from vibe_jupyter.tools.contract import ToolContext
 from vibe_jupyter.tools.grep import GrepArgs, GrepOptions, GrepTool
 from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileOptions, ReadFileTool
 
@@ -128,8 +128,6 @@ async def test_who_sets_larger_pages_gets_them_whole(
     (project / "wide.txt").write_text(("hit " + "x" * 5_000 + "\n") * 100, encoding="utf-8")
     read = ReadFileTool(workspace, options=ReadFileOptions(max_read_bytes=64_000))
     grep = GrepTool(workspace, GrepOptions(max_output_bytes=64_000))
-    assert isinstance(read, SelfLimitedTool)
-    assert isinstance(grep, SelfLimitedTool)
 
     page = await read.run(ReadFileArgs(path=path), context)
     found = await grep.run(GrepArgs(pattern=".", path=path, max_matches=50_000), context)

@@ -53,7 +53,6 @@ from vibe_jupyter.protocol import (
     Usage,
     arguments_text,
 )
-from vibe_jupyter.tools.contract import ForeseeingTool, PrecheckedTool, WatchedTool
 
 D = TypeVar("D", Ask, Deny)
 
@@ -228,7 +227,7 @@ def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
 async def may_foresee(prepared: PreparedCall, call_context: CallContext) -> bool:
     """Return whether the user will be asked about a call whose effect can be predicted. Never for external clients."""
     tool = prepared.tool
-    if call_context.terms.external or not isinstance(tool, ForeseeingTool) or not tool.can_foresee(prepared.args):
+    if call_context.terms.external or not tool.can_foresee(prepared.args):
         return False
     return isinstance(decide_call(prepared, call_context), Ask) and await call_context.attended()
 
@@ -262,11 +261,10 @@ def _refuse_forbidden(prepared: PreparedCall, deny: Deny) -> RefusedCall:
 
 
 async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PermittedCall | RefusedCall:
-    if isinstance(prepared.tool, PrecheckedTool):
-        try:
-            await prepared.tool.precheck(prepared.args)
-        except ToolError as error:
-            return refuse_call(prepared.call, str(error), prepared.headline)
+    try:
+        await prepared.tool.precheck(prepared.args)
+    except ToolError as error:
+        return refuse_call(prepared.call, str(error), prepared.headline)
     return await _reuse_or_ask(prepared, ask, call_context)
 
 
@@ -340,29 +338,27 @@ async def _closed_by_change(
 ) -> AsyncGenerator[None]:
     """Withdraw the card as soon as the call would no longer do what it shows."""
 
-    async def watch(tool: WatchedTool) -> None:
+    async def watch() -> None:
         while _is_prepared_as_shown(shown, call_context):
-            await tool.wait_for_change(shown.args)
+            await shown.tool.wait_for_change(shown.args)
             with suppress(ToolError):  # for example while the page reloads
-                await tool.look(shown.args)
+                await shown.tool.look(shown.args)
         waiting.withdraw()
 
-    watching = asyncio.ensure_future(watch(shown.tool)) if isinstance(shown.tool, WatchedTool) else None
+    watching = asyncio.ensure_future(watch())
     try:
         yield
     finally:
-        if watching is not None:
-            watching.cancel()
-            await asyncio.wait([watching])
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 async def _is_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
     """Return whether the call would still do what was shown. Returns False if that can't be determined."""
-    if isinstance(shown.tool, WatchedTool):
-        try:
-            await shown.tool.look(shown.args)
-        except ToolError:
-            return False
+    try:
+        await shown.tool.look(shown.args)
+    except ToolError:
+        return False
     return _is_prepared_as_shown(shown, call_context)
 
 

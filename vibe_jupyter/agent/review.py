@@ -22,7 +22,6 @@ from vibe_jupyter.agent.call_context import CallContext, Decided, PreparedCall, 
 from vibe_jupyter.agent.hooked_calls import has_hooks
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Approve, Ask, Review, ToolCall
-from vibe_jupyter.tools.contract import PrecheckedTool
 
 _NEW: Hashable = ("cell", "new")  # never a conflict: each of several calls can create a new cell
 
@@ -99,11 +98,10 @@ def _changed(prepared: PreparedCall) -> set[Hashable]:
 
 
 async def _can_be_done(prepared: PreparedCall) -> bool:
-    if isinstance(prepared.tool, PrecheckedTool):
-        try:
-            await prepared.tool.precheck(prepared.args)
-        except ToolError:
-            return False
+    try:
+        await prepared.tool.precheck(prepared.args)
+    except ToolError:
+        return False
     return True
 
 

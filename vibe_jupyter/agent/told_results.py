@@ -1,6 +1,6 @@
 """Results for the model, and events for the journal, if no values of the user's data may be sent.
 
-A tool is trusted only if it declares that its results contain no values (`ToldWithoutValues`). For any other tool,
+A tool is trusted only if it declares that its results contain no values (`Tool.without_values`). For any other tool,
 including those of MCP servers and the user's own, the model only learns the size of the result.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from vibe_jupyter.files.code_files import WITHHELD, is_code_file
 from vibe_jupyter.protocol import ApprovalRequested, Event, Preview, TextPart, ToolFinished, ToolResult, ToolStarted
-from vibe_jupyter.tools.contract import Tool, told_without_values
+from vibe_jupyter.tools.contract import Tool
 
 E = TypeVar("E", bound=Event)
 
@@ -23,7 +23,7 @@ def told_result(tool: Tool[Any], paths: Iterable[Path], result: ToolResult) -> T
         paths: files that it accessed, with all links followed.
         result: result of the tool.
     """
-    when, touched = told_without_values(tool), list(paths)
+    when, touched = tool.without_values, list(paths)
     if when == "always" or (when == "of code files" and touched and all(map(is_code_file, touched))):
         return result
     return withheld_result(result)

@@ -28,7 +28,7 @@ from vibe_jupyter.agent.call_context import (
 from vibe_jupyter.agent.hooked_calls import ScreenedResult, screen_call, screen_edited, screen_result
 from vibe_jupyter.agent.told_results import told_result
 from vibe_jupyter.errors import JournalError, NotebookError, NothingDone, ToolError
-from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
+from vibe_jupyter.files.truncation import spill_result
 from vibe_jupyter.protocol import (
     Answered,
     Approval,
@@ -45,18 +45,13 @@ from vibe_jupyter.protocol import (
     ToolStarted,
 )
 from vibe_jupyter.tools.contract import (
-    ExploringTool,
-    ForeseeingTool,
     NotExplored,
-    SelfLimitedTool,
     SubagentReport,
     ToolContext,
     Toolset,
     delegate_to_nobody,
     lost_words,
-    told_without_values,
 )
-from vibe_jupyter.tools.restriction import SelfRestrictingTool
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
@@ -84,7 +79,6 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         prepared = await _restricted(prepared, call_context)
     tried = failed = ""
     if isinstance(prepared, PreparedCall) and may_explore(prepared, call_context):
-        assert isinstance(prepared.tool, ExploringTool)
         explored = await _run_prepared(prepared, call_context, _explore, tried_in=prepared.tool.tried_in)
         if not isinstance(explored, NotExplored):
             return explored, False
@@ -111,8 +105,6 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
 
 async def _restricted(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
     """Apply the restrictions that the tool's own code puts on a call."""
-    if not isinstance(prepared.tool, SelfRestrictingTool):
-        return prepared
     said = await prepared.tool.restriction(prepared.args)
     if said is None:
         return prepared
@@ -190,7 +182,7 @@ async def _message_of(prepared: PreparedCall, screened: ScreenedResult, call_con
     if call_context.schema_only and not screened.is_withheld:
         result = told_result(tool, (place.path for place in prepared.places.values()), result)
     shortened = call_context.failed.shorten(tool.name, call.arguments, result)
-    limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
+    limit = tool.result_limit
     # Redacted before it is cut: the full text is stored as well, and a cut could split a secret.
     result = await asyncio.to_thread(
         lambda: spill_result(call_context.redactor.output(shortened), call_context.results, limit)
@@ -205,13 +197,11 @@ async def _message_of(prepared: PreparedCall, screened: ScreenedResult, call_con
 
 async def _explore(prepared: PreparedCall, call_context: CallContext) -> ToolResult | NotExplored:
     """Try the call without side effects."""
-    assert isinstance(prepared.tool, ExploringTool)
     return await prepared.tool.explore(prepared.args, _tool_context(prepared, call_context))
 
 
 async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: bool) -> str:
     """Return what the call would change, for its card, or '' if that is unknown."""
-    assert isinstance(prepared.tool, ForeseeingTool)
     tries = tries and call_context.permissions.may_try(prepared.tool, call_context.terms)
     try:
         words = await prepared.tool.foresee(prepared.args, _tool_context(prepared, call_context), tries=tries)
@@ -227,7 +217,7 @@ async def _run_permitted(
     """Run the call, and report what undo would not restore, unless its card already did."""
     result = await _run_tool(approval, explored, prepared, call_context)
     lost: Sequence[str] = ()
-    if isinstance(prepared.tool, ForeseeingTool) and call_context.newly_lost is not None:
+    if prepared.tool.may_lose and call_context.newly_lost is not None:
         with suppress(NotebookError):  # interrupted: the run handles that itself
             lost = await call_context.newly_lost()
     if not lost or approval.by != "settings":
@@ -270,7 +260,7 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
         return await ask_user(questions, call_context, call_id=call_id, asker=asker)
 
     async def delegate(agent: str, task: str) -> SubagentReport:
-        if call_context.schema_only and told_without_values(prepared.tool) != "always":
+        if call_context.schema_only and prepared.tool.without_values != "always":
             raise ToolError(_NO_TASKS)
         if call_context.delegate is None:
             return await delegate_to_nobody(agent, task)

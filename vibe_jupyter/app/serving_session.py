@@ -5,11 +5,11 @@ import concurrent.futures
 import os
 import secrets
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
@@ -34,16 +34,15 @@ from vibe_jupyter.notebook.tools.exploration import CodeExploration
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
-from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult
+from vibe_jupyter.protocol import Event, Headline, Interrupt, Preview, Resource, ToolResult
 from vibe_jupyter.session.journal import ID_BYTES
 from vibe_jupyter.tools.contract import (
     FilteredToolset,
-    PrecheckedTool,
+    NotExplored,
+    Restriction,
     StaticToolset,
     Tool,
     ToolContext,
-    WithoutValues,
-    told_without_values,
 )
 from vibe_jupyter.ui import page
 from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
@@ -55,6 +54,7 @@ from vibe_jupyter.variables.missing_names import MissingNames
 from vibe_jupyter.variables.tools import InspectTool
 from vibe_jupyter.version import __version__
 
+T = TypeVar("T")
 BorrowTurn = Callable[[], AbstractAsyncContextManager[None]]
 START_WAIT: Final = 10.0
 END_WAIT: Final = 5.0  # seconds allowed to end a session, as START_WAIT is to start one
@@ -318,7 +318,7 @@ def exposed_tools(
         RunCellsTool(access, sees_images=_always_sees_images),
         run_code,
     ]
-    return StaticToolset([run_in_turns(tool, turn) for tool in tools])
+    return StaticToolset([MainThreadTool(tool, turn) for tool in tools])
 
 
 def _always_sees_images() -> bool:
@@ -326,32 +326,16 @@ def _always_sees_images() -> bool:
     return True
 
 
-class MainThreadTool:
-    """A tool that runs in a turn on the main thread. Describing a call needs no turn."""
+class MainThreadTool(Tool[Any]):
+    """A tool whose work is done in turns on the main thread. Describing a call needs no turn."""
 
     def __init__(self, tool: Tool[Any], turn: BorrowTurn) -> None:
         self._tool = tool
         self._turn = turn
-
-    @property
-    def name(self) -> str:
-        return self._tool.name
-
-    @property
-    def description(self) -> str:
-        return self._tool.description
-
-    @property
-    def level(self) -> Level:
-        return self._tool.level
-
-    @property
-    def arguments(self) -> type[Any]:
-        return self._tool.arguments
-
-    @property
-    def without_values(self) -> WithoutValues:
-        return told_without_values(self._tool)
+        self.name, self.others, self.unclear = tool.name, tool.others, tool.unclear
+        self.description, self.arguments, self.level = tool.description, tool.arguments, tool.level
+        self.without_values, self.result_limit = tool.without_values, tool.result_limit
+        self.may_lose, self.tried_in = tool.may_lose, tool.tried_in
 
     def headline(self, args: Any) -> Headline:
         return self._tool.headline(args)
@@ -362,26 +346,41 @@ class MainThreadTool:
     def touches(self, args: Any) -> Sequence[Resource]:
         return self._tool.touches(args)
 
-    async def run(self, args: Any, context: ToolContext) -> ToolResult:
-        try:
-            async with self._turn():
-                return await self._tool.run(args, context)
-        except NotebookError as error:
-            raise ToolError(str(error)) from error
+    def is_harmless(self, args: Any) -> bool:
+        return self._tool.is_harmless(args)
 
+    def can_explore(self, args: Any) -> bool:
+        return self._tool.can_explore(args)
 
-class PrecheckedMainThreadTool(MainThreadTool):
-    """A tool that also prechecks its calls in a turn on the main thread."""
+    def can_foresee(self, args: Any) -> bool:
+        return self._tool.can_foresee(args)
+
+    async def restriction(self, args: Any) -> Restriction | None:
+        return await self._tool.restriction(args)
 
     async def precheck(self, args: Any) -> None:
-        assert isinstance(self._tool, PrecheckedTool)
+        if type(self._tool).precheck is not Tool.precheck:
+            await self._in_turn(lambda: self._tool.precheck(args))
+
+    async def look(self, args: Any) -> None:
+        if type(self._tool).look is not Tool.look:
+            await self._in_turn(lambda: self._tool.look(args))
+
+    async def wait_for_change(self, args: Any) -> None:
+        await self._tool.wait_for_change(args)
+
+    async def explore(self, args: Any, context: ToolContext) -> ToolResult | NotExplored:
+        return await self._in_turn(lambda: self._tool.explore(args, context))
+
+    async def foresee(self, args: Any, context: ToolContext, *, tries: bool) -> str:
+        return await self._in_turn(lambda: self._tool.foresee(args, context, tries=tries))
+
+    async def run(self, args: Any, context: ToolContext) -> ToolResult:
+        return await self._in_turn(lambda: self._tool.run(args, context))
+
+    async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
             async with self._turn():
-                await self._tool.precheck(args)
+                return await work()
         except NotebookError as error:
             raise ToolError(str(error)) from error
-
-
-def run_in_turns(tool: Tool[Any], turn: BorrowTurn) -> Tool[Any]:
-    """Wrap a tool so that it runs in turns on the main thread."""
-    return PrecheckedMainThreadTool(tool, turn) if isinstance(tool, PrecheckedTool) else MainThreadTool(tool, turn)

@@ -20,7 +20,7 @@ from vibe_jupyter.gateway.run_files import MOST_OF_CALL, RunFiles
 from vibe_jupyter.gateway.work_folders import WorkFolder
 from vibe_jupyter.permissions.shell.git_environment import git_environment
 from vibe_jupyter.permissions.shell.judge import search_guard
-from vibe_jupyter.protocol import Headline, ImagePart, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.protocol import Headline, ImagePart, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.bash import (
     LONGEST_TIMEOUT,
     BashArgs,
@@ -94,11 +94,7 @@ class WorkShellTool(BashTool):
         around = ShellEnvironment(workspace, terms.environ, {}, guard)
         super().__init__(around, terms.settings.tool_options("bash", BashOptions))
         self._terms = terms
-
-    @property
-    def result_limit(self) -> int:
-        """Characters of a command's output and of its files' previews."""
-        return super().result_limit + _FILES_ROOM
+        self.result_limit += _FILES_ROOM
 
     async def run(self, args: BashArgs, context: ToolContext) -> ToolResult:
         if args.background:
@@ -128,7 +124,7 @@ class WorkCodeArgs(BaseModel):
     timeout: int | None = Field(default=None, ge=1, le=LONGEST_TIMEOUT)
 
 
-class WorkCodeTool:
+class WorkCodeTool(Tool[WorkCodeArgs]):
     """Tool that runs Python code in a new process."""
 
     name = "run_code"
@@ -136,7 +132,6 @@ class WorkCodeTool:
         "Run Python in the working folder, in a new process each time: what is needed later is written to a file. What "
         "is printed comes back. Files that it makes or changes go to the user; save charts as PNG to see them."
     )
-    level: Level = "ask"
     arguments = WorkCodeArgs
     result_limit = 2 * CODE_OUTPUT + _CODE_WORDS + _FILES_ROOM
 
@@ -233,12 +228,12 @@ class SurfaceFilesArgs(PathArguments):
     paths: list[str] = Field(min_length=1, max_length=MOST_OF_CALL)
 
 
-class SurfaceFilesTool:
+class SurfaceFilesTool(Tool[SurfaceFilesArgs]):
     """Tool that delivers files made by earlier calls."""
 
     name = "surface_files"
     description = "Give files from the working folder to the user that were made in earlier calls."
-    level: Level = "always"
+    level = "always"
     arguments = SurfaceFilesArgs
     result_limit = _FILES_ROOM
 

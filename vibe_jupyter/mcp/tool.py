@@ -23,10 +23,10 @@ from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.hooks import OpenCalls
 from vibe_jupyter.mcp.results import ResultSource, failed_result, tool_result
 from vibe_jupyter.mcp.tool_names import PublishedTool, RemoteTool
-from vibe_jupyter.protocol import WHOLE, Headline, Level, Preview, Resource, ToolResult, ToolSpec, arguments_text
+from vibe_jupyter.protocol import WHOLE, Headline, Preview, Resource, ToolResult, ToolSpec, arguments_text
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.confusables import visible_schema, visible_words
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -76,10 +76,8 @@ class ToolWays:
     sees_images: Callable[[], bool]
 
 
-class McpTool:
+class McpTool(Tool[ServerToolArguments]):
     """A tool of an MCP server that the agent can call."""
-
-    level: Level = "ask"
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from vibe_jupyter.files.truncation import label_as_data
 from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.tool import McpTool, ToolWays, server_tool_spec
 from vibe_jupyter.mcp.tool_names import PublishedTool, RemoteTool, publish_names
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult, ToolSpec
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult, ToolSpec
 from vibe_jupyter.tools.contract import Tool, ToolContext
 from vibe_jupyter.tools.contract import tool_spec as spec_of_built_in
 
@@ -261,11 +261,11 @@ class FindToolsArgs(BaseModel):
     query: str = Field(min_length=1)
 
 
-class FindToolsTool:
+class FindToolsTool(Tool[FindToolsArgs]):
     """Returns definitions of matching tools and includes them from the next request on."""
 
     name = "find_tools"
-    level: Level = "always"
+    level = "always"
     arguments = FindToolsArgs
 
     def __init__(
@@ -279,7 +279,7 @@ class FindToolsTool:
         self._load = load
 
     @property
-    def description(self) -> str:
+    def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - changes as servers connect
         return (
             "Look up tools of MCP servers by words or by name. It answers with their parameters; then call them by "
             f"name.\n{self._names_text()}"

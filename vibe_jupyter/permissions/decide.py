@@ -27,9 +27,6 @@ from vibe_jupyter.tools.contract import (
     FORMER_NAMES,
     READING_TOOLS,
     WITHOUT_EFFECTS,
-    ExploringTool,
-    GradedTool,
-    RenamedTool,
     Tool,
 )
 
@@ -78,8 +75,8 @@ def tool_names(tool: Tool[Any] | str) -> ToolNames:
     """Return the names of a tool, its current name first."""
     if isinstance(tool, str):
         return ToolNames((tool,), (tool,))
-    own = (tool.name, *(tool.others if isinstance(tool, RenamedTool) else ()))
-    return ToolNames(own, (*own, *(tool.unclear if isinstance(tool, RenamedTool) else ())))
+    own = (tool.name, *tool.others)
+    return ToolNames(own, (*own, *tool.unclear))
 
 
 def level_under(names: ToolNames, *levels: Mapping[str, Level]) -> Level | None:
@@ -172,7 +169,7 @@ class Permissions:
         restricted. It also asks if the settings explicitly say ``ask`` for the tool, or if a command contains something
         that needs approval each time.
         """
-        if not (isinstance(tool, ExploringTool) and tool.can_explore(args) and self.may_try(tool, terms)):
+        if not (tool.can_explore(args) and self.may_try(tool, terms)):
             return False
         command = self._shell_verdict(lists_under(tool_names(tool), self.lists), tool.touches(args))
         return command is None or (command.rule not in ONCE and command.rule != HIGH_RISK)
@@ -249,7 +246,7 @@ class Permissions:
 
     def _call_level(self, tool: Tool[Any], args: BaseModel, names: ToolNames, terms: RunTerms) -> Level:
         level = level_under(names, terms.levels, self.levels) or tool.level
-        return tool.level_of(args) if level == "ask" and isinstance(tool, GradedTool) else level
+        return "always" if level == "ask" and tool.is_harmless(args) else level
 
     def _shell_verdict(self, lists: ToolLists, resources: Sequence[Resource]) -> ShellVerdict | None:
         commands = [resource.value for resource in resources if resource.kind == "command"]

@@ -5,8 +5,8 @@ from typing import Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
-from vibe_jupyter.protocol import Answered, Choice, Headline, Level, Preview, Question, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
+from vibe_jupyter.protocol import Answered, Choice, Headline, Preview, Question, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import UNLISTED, Tool, ToolContext
 
 MAX_QUESTIONS: Final = 4
 MIN_OPTIONS: Final = 2
@@ -54,14 +54,14 @@ class AskUserQuestionArgs(BaseModel):
     questions: list[QuestionArgs] = Field(min_length=1)
 
 
-class AskUserQuestionTool:
+class AskUserQuestionTool(Tool[AskUserQuestionArgs]):
     """Needs no approval: it only asks."""
 
     name = "ask_user_question"
     description = f"Ask the user 1 to {MAX_QUESTIONS} questions. Calls that need permission ask by themselves."
-    level: Level = "always"
+    level = "always"
     arguments = AskUserQuestionArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def headline(self, args: AskUserQuestionArgs) -> Headline:
         first = args.questions[0]

@@ -7,12 +7,12 @@ from typing import Final, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
+from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.background import LONGEST, BackgroundCommands
 from vibe_jupyter.tools.child_environment import child_environment
-from vibe_jupyter.tools.contract import NotExplored, ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import NotExplored, Tool, ToolContext, ToolOptions
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, run_command
 from vibe_jupyter.tools.shell_path import find_shell, why_no_shell
 
@@ -65,7 +65,7 @@ class CommandSandbox(Protocol):
         ...
 
 
-class BashTool:
+class BashTool(Tool[BashArgs]):
     """Runs commands without a terminal or input."""
 
     name = "bash"
@@ -73,7 +73,6 @@ class BashTool:
         "Run one shell command in the project folder: git, tests; no input. Use read_file, grep, write_file, "
         "search_replace and run_code instead of cat, find, echo >, sed and python."
     )
-    level: Level = "ask"
     arguments = BashArgs
     tried_in = "a sandbox"
 
@@ -86,13 +85,9 @@ class BashTool:
         self._around = surroundings
         self._options = options or BashOptions()
         self._background = background or BackgroundCommands()
+        if "max_output_bytes" in self._options.model_fields_set:
+            self.result_limit = 2 * self._options.max_output_bytes + _SAID  # both streams and the notes
         self.sandbox: CommandSandbox | None = None  # runs commands without approval; None if unavailable
-
-    @property
-    def result_limit(self) -> int:
-        """Maximum characters of a result: both streams and the notes, if the settings set a size."""
-        named = "max_output_bytes" in self._options.model_fields_set
-        return 2 * self._options.max_output_bytes + _SAID if named else RESULT_LIMIT
 
     def headline(self, args: BashArgs) -> Headline:
         target = args.command.split("\n", 1)[0]

@@ -14,10 +14,10 @@ from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.files.access import FileAccess, unified_diff
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import Cell, CellEdit, Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.protocol import Cell, CellEdit, Headline, Preview, Resource, ToolResult
 from vibe_jupyter.session.snapshots import ChangedFile, RunChanges, Snapshots
 from vibe_jupyter.session.undo_plan import UndoPlan, joined_runs, plan_undo
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 COMPARED: Final = 200_000  # bytes of a file that are compared line by line
 _PROMPT: Final = 60  # characters of a prompt in the list
@@ -65,12 +65,11 @@ class CheckpointCells(Protocol):
 PutBackVariables = Callable[[int], Awaitable[tuple[Sequence[str], Sequence[str]]]]
 
 
-class CheckpointTool:
+class CheckpointTool(Tool[CheckpointArgs]):
     """Lists, compares and restores earlier states."""
 
     name = "checkpoint"
     description = "Cells and files before each run that changed them: list, diff with now, restore."
-    level: Level = "ask"
     arguments = CheckpointArgs
 
     def __init__(
@@ -101,9 +100,9 @@ class CheckpointTool:
         # Cells when the last call was checked, i.e. what its card shows and so what it restores
         self._seen: Sequence[Cell] | None = None
 
-    def level_of(self, args: CheckpointArgs) -> Level:
-        """Allow listing and comparing without approval (`vibe_jupyter.tools.contract.GradedTool`)."""
-        return "ask" if args.action == "restore" else "always"
+    def is_harmless(self, args: CheckpointArgs) -> bool:
+        """Return whether the call only lists or compares."""
+        return args.action != "restore"
 
     def headline(self, args: CheckpointArgs) -> Headline:
         target = f"before run {args.run}" if args.run else "before the last run that changed something"

@@ -4,19 +4,21 @@ A tool receives its dependencies (a workspace, the kernel) in its constructor. W
 to `Tool.run` in a `ToolContext`, none of whose callbacks is ever None.
 """
 
+import asyncio
 import functools
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from vibe_jupyter.errors import ConfigError, ToolError
-from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.protocol import Answered, Approval, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
@@ -160,89 +162,6 @@ class ToolContext(NamedTuple):
     explored: str = ""  # reason why the call couldn't be done without side effects; "" if that wasn't tried
 
 
-class Tool(Protocol[A]):
-    """A tool that the model can call. See `vibe_jupyter.tools.grep` for a small complete example."""
-
-    @property
-    def name(self) -> str:
-        """Letters, digits, ``_`` and ``-``, at most 64."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """A few lines for the model: what the tool does, when to use it, and what it returns."""
-        ...
-
-    @property
-    def level(self) -> Level:
-        """The permission level if the settings don't define one."""
-        ...
-
-    @property
-    def arguments(self) -> type[A]:
-        """The pydantic model of the arguments, from which the schema sent to the model is generated."""
-        ...
-
-    def headline(self, args: A) -> Headline:
-        """Return the call in one line."""
-        ...
-
-    def preview(self, args: A) -> Preview:
-        """Return everything the call will do, for the approval card."""
-        ...
-
-    def touches(self, args: A) -> Sequence[Resource]:
-        """Return the resources that the call reads, writes or executes. Must not open or decide anything."""
-        ...
-
-    async def run(self, args: A, context: ToolContext) -> ToolResult:
-        """Carry out the call.
-
-        Raises:
-            ToolError: the call failed. The model reads the message and can try something else.
-        """
-        ...
-
-
-@runtime_checkable
-class PrecheckedTool(Protocol):
-    """A tool that can detect impossible calls in advance, so that the user isn't asked for nothing."""
-
-    async def precheck(self, args: Any) -> None:
-        """Check the current state. Called only before the user is asked.
-
-        Raises:
-            ToolError: the call can't be done. The message is for the model.
-        """
-        ...
-
-
-@runtime_checkable
-class WatchedTool(Protocol):
-    """A tool whose preview depends on content that may change while its card is open."""
-
-    async def look(self, args: Any) -> None:
-        """Read the current content for `Tool.preview`.
-
-        Raises:
-            ToolError: it can't be read.
-        """
-        ...
-
-    async def wait_for_change(self, args: Any) -> None:
-        """Return when the content may have changed. Never returns if there are no change notifications."""
-        ...
-
-
-@runtime_checkable
-class GradedTool(Protocol):
-    """A tool whose permission level depends on the call."""
-
-    def level_of(self, args: Any) -> Level:
-        """Return the level of this call if the settings don't define one; never stricter than `Tool.level`."""
-        ...
-
-
 class NotExplored(NamedTuple):
     """Outcome of a call that couldn't be completed without side effects."""
 
@@ -251,43 +170,101 @@ class NotExplored(NamedTuple):
     is_harmful: bool = False
 
 
-@runtime_checkable
-class ExploringTool(Protocol):
-    """A tool that can run some calls without side effects, so that no approval is needed."""
+class Restriction(NamedTuple):
+    """A tool's verdict on one of its calls. It can only narrow permissions: the user's rules apply all the same."""
 
-    tried_in: str  # name of the isolated environment, such as ``a sandbox``
+    denies: bool  # False if the user must be asked instead
+    reason: str
 
-    def can_explore(self, args: Any) -> bool:
-        """Return whether this call may be tried without side effects."""
-        ...
 
-    async def explore(self, args: Any, context: ToolContext) -> ToolResult | NotExplored:
+# When the model receives a tool's results although no value of the user's data may be sent. Otherwise it receives only
+# their size.
+# "always": the tool observes `ToolContext.schema_only`, or its results contain no values.
+# "of code files": if all files that the call touched contain code.
+WithoutValues = Literal["always", "of code files", "never"]
+
+
+class Tool(ABC, Generic[A]):
+    """A tool that the model can call. See `vibe_jupyter.tools.grep` for a small complete example.
+
+    Subclasses set the attributes, implement the abstract methods, and override what else doesn't suit them.
+    """
+
+    name: str  # letters, digits, ``_`` and ``-``, at most 64
+    description: str  # a few lines for the model: what the tool does, when to use it, and what it returns
+    arguments: type[A]  # from which the schema sent to the model is generated
+    level: Level = "ask"  # permission level if the settings don't define one
+    others: Sequence[str] = ()  # alternative names in settings
+    # Names shared with other tools. Rules that deny them apply; rules that allow them don't.
+    unclear: Sequence[str] = ()
+    without_values: WithoutValues = "never"
+    result_limit: int = RESULT_LIMIT  # characters of a result that the model receives in full
+    may_lose: bool = False  # whether calls may change variables that undo would not restore
+    tried_in: str = ""  # name of the isolated environment of `explore`, such as ``a sandbox``
+
+    @abstractmethod
+    def headline(self, args: A) -> Headline:
+        """Return the call in one line."""
+
+    @abstractmethod
+    def preview(self, args: A) -> Preview:
+        """Return everything the call will do, for the approval card."""
+
+    @abstractmethod
+    def touches(self, args: A) -> Sequence[Resource]:
+        """Return the resources that the call reads, writes or executes. Must not open or decide anything."""
+
+    @abstractmethod
+    async def run(self, args: A, context: ToolContext) -> ToolResult:
+        """Carry out the call.
+
+        Raises:
+            ToolError: the call failed. The model reads the message and can try something else.
+        """
+
+    def is_harmless(self, args: A) -> bool:
+        """Return whether this call runs without approval where the tool is at level ``ask``."""
+        return False
+
+    async def restriction(self, args: A) -> Restriction | None:
+        """Return what the tool's own code says against this call, or None."""
+        return None
+
+    async def precheck(self, args: A) -> None:
+        """Check whether the call is possible, so that the user isn't asked for nothing. Called only before asking.
+
+        Raises:
+            ToolError: the call can't be done. The message is for the model.
+        """
+
+    async def look(self, args: A) -> None:
+        """Read the current content for `preview`, if it depends on content that may change while its card is open.
+
+        Raises:
+            ToolError: it can't be read.
+        """
+
+    async def wait_for_change(self, args: A) -> None:
+        """Return when that content may have changed. Never returns if there are no change notifications."""
+        await asyncio.Event().wait()
+
+    def can_explore(self, args: A) -> bool:
+        """Return whether this call may be tried without side effects, so that no approval is needed."""
+        return False
+
+    async def explore(self, args: A, context: ToolContext) -> ToolResult | NotExplored:
         """Run the call without side effects, or return why that is not possible.
 
         Raises:
-            ToolError: as for `Tool.run`.
+            ToolError: as for `run`.
         """
-        ...
+        return NotExplored(f"{self.name} can't be tried")
 
+    def can_foresee(self, args: A) -> bool:
+        """Return whether the effect of this call can be predicted, for its card."""
+        return False
 
-_NAMED: Final = 6  # variables listed by name
-
-
-def lost_words(names: Sequence[str]) -> str:
-    """Describe variables that undo would not restore, or return ""."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"undo would not restore {', '.join(names[:_NAMED])}{more}" if names else ""
-
-
-@runtime_checkable
-class ForeseeingTool(Protocol):
-    """A tool that can predict the effect of a call, for the card."""
-
-    def can_foresee(self, args: Any) -> bool:
-        """Return whether the effect of this call can be predicted."""
-        ...
-
-    async def foresee(self, args: Any, context: ToolContext, *, tries: bool) -> str:
+    async def foresee(self, args: A, context: ToolContext, *, tries: bool) -> str:
         """Return one line on what the call would change, and what of that can't be undone, or "" if unknown. Takes a
         few seconds at most.
 
@@ -300,54 +277,16 @@ class ForeseeingTool(Protocol):
         Raises:
             ToolError: the user interrupted the call.
         """
-        ...
+        return ""
 
 
-@runtime_checkable
-class RenamedTool(Protocol):
-    """A tool with alternative names in settings."""
-
-    @property
-    def others(self) -> Sequence[str]:
-        """Alternative names."""
-        ...
-
-    @property
-    def unclear(self) -> Sequence[str]:
-        """Names shared with other tools. Rules that deny them apply; rules that allow them don't."""
-        ...
+_NAMED: Final = 6  # variables listed by name
 
 
-# When the model receives a tool's results although no value of the user's data may be sent. Otherwise it receives only
-# their size.
-# "always": the tool observes `ToolContext.schema_only`, or its results contain no values.
-# "of code files": if all files that the call touched contain code.
-WithoutValues = Literal["always", "of code files", "never"]
-
-
-@runtime_checkable
-class ToldWithoutValues(Protocol):
-    """A tool that declares when its results contain no values. Otherwise mode `schema` withholds them."""
-
-    @property
-    def without_values(self) -> WithoutValues:
-        """The condition under which results may be sent although values may not."""
-        ...
-
-
-def told_without_values(tool: Tool[Any]) -> WithoutValues:
-    """Return when a tool's results may be sent although values may not."""
-    return tool.without_values if isinstance(tool, ToldWithoutValues) else "never"
-
-
-@runtime_checkable
-class SelfLimitedTool(Protocol):
-    """A tool that limits the size of its results itself."""
-
-    @property
-    def result_limit(self) -> int:
-        """Maximum characters of a result that the model receives in full."""
-        ...
+def lost_words(names: Sequence[str]) -> str:
+    """Describe variables that undo would not restore, or return ""."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"undo would not restore {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 class Toolset(Protocol):

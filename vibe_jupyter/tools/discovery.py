@@ -22,12 +22,11 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from vibe_jupyter.errors import ConfigError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools import custom
-from vibe_jupyter.tools.contract import ToolContext, ToolDefinition, collect_tools
+from vibe_jupyter.tools.contract import Restriction, Tool, ToolContext, ToolDefinition, collect_tools
 from vibe_jupyter.tools.custom import BaseTool, ToolStreamEvent, definition_of_class
-from vibe_jupyter.tools.restriction import Restriction
 
 NOTHING: Final = "It returned nothing."
 _FRAMES: Final = 3  # innermost frames of an exception shown to the model
@@ -65,13 +64,11 @@ class ToolLane(Protocol):
         ...
 
 
-class CustomTool:
+class CustomTool(Tool[BaseModel]):
     """Adapter from a custom tool's definition to the tool interface.
 
     Each call needs approval unless the settings differ.
     """
-
-    level: Level = "ask"
 
     def __init__(self, definition: ToolDefinition, lane: ToolLane, describe: Describe) -> None:
         self.name = definition.name

@@ -8,10 +8,10 @@ from pydantic import ConfigDict, Field
 from vibe_jupyter.files.path_arguments import PathArguments
 from vibe_jupyter.files.search import opened, search_files
 from vibe_jupyter.files.search_rules import SearchLimits, SearchQuery, SearchResult
-from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
+from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import UNLISTED, Tool, ToolContext, ToolOptions
 
 _SAID: Final = 1_000  # characters reserved for the notes of a result
 DEFAULT_MATCHES: Final = 100  # matches returned if the model sets no limit
@@ -36,7 +36,7 @@ class GrepArgs(PathArguments):
     use_default_ignore: bool = True
 
 
-class GrepTool:
+class GrepTool(Tool[GrepArgs]):
     """Searches with ripgrep, or an equivalent in Python. Skips files that may contain secrets unless they are named."""
 
     name = "grep"
@@ -44,19 +44,15 @@ class GrepTool:
         "Search lines of files by a regular expression. A lower-case pattern matches any case. Ignored, hidden "
         "and binary files are skipped."
     )
-    level: Level = "always"
+    level = "always"
     arguments = GrepArgs
-    without_values: WithoutValues = "of code files"
+    without_values = "of code files"
 
     def __init__(self, workspace: Workspace, options: GrepOptions | None = None) -> None:
         self._workspace = workspace
         self._options = options or GrepOptions()
-
-    @property
-    def result_limit(self) -> int:
-        """Maximum characters of a result: matches and notes, if the settings set a size."""
-        named = "max_output_bytes" in self._options.model_fields_set
-        return self._options.max_output_bytes + _SAID if named else RESULT_LIMIT
+        if "max_output_bytes" in self._options.model_fields_set:
+            self.result_limit = self._options.max_output_bytes + _SAID  # matches and notes
 
     def headline(self, args: GrepArgs) -> Headline:
         note = "" if args.path == "." else f"in {args.path}"

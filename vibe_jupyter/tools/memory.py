@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext
+from vibe_jupyter.protocol import Headline, Preview, Resource, ToolResult
+from vibe_jupyter.tools.contract import UNLISTED, Tool, ToolContext
 
 SHOWN: Final = 20  # facts returned by a search
 _WRITES: Final = ("add", "forget")
@@ -139,7 +139,7 @@ class MemoryFile:
             return ""
 
 
-class MemoryTool:
+class MemoryTool(Tool[MemoryArgs]):
     """Reading needs no approval. Writing does, because facts influence later runs."""
 
     name = "memory"
@@ -147,15 +147,14 @@ class MemoryTool:
         "Facts about this project that outlast the kernel: preferences, decisions. Search when the task may depend on "
         "them; add what the user asks to remember."
     )
-    level: Level = "ask"
     arguments = MemoryArgs
 
     def __init__(self, file: MemoryFile) -> None:
         self._file = file
 
-    def level_of(self, args: MemoryArgs) -> Level:
-        """Allow reading without approval (`vibe_jupyter.tools.contract.GradedTool`)."""
-        return self.level if args.operation in _WRITES else "always"
+    def is_harmless(self, args: MemoryArgs) -> bool:
+        """Return whether the call only reads."""
+        return args.operation not in _WRITES
 
     def headline(self, args: MemoryArgs) -> Headline:
         match args.operation:

@@ -27,8 +27,8 @@ from vibe_jupyter.files.text_file import (
 )
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail, is_spill_handle, kept_file
 from vibe_jupyter.files.workspace import Located, Workspace
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions, WithoutValues
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import Tool, ToolContext, ToolOptions
 
 # Reads this kernel's own notebook in its unsaved state; returns None if the path is another file.
 OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
@@ -56,7 +56,7 @@ class ReadFileArgs(PathArguments):
     limit: int | None = Field(default=None, ge=1)
 
 
-class ReadFileTool:
+class ReadFileTool(Tool[ReadFileArgs]):
     """Reads text files up to a size. Opens exactly the file that was approved."""
 
     name = "read_file"
@@ -64,9 +64,9 @@ class ReadFileTool:
         "Read a text file, or the cells of an .ipynb; of .csv and .parquet columns, types and first rows. Long files "
         "come in pages: offset counts lines, from 0."
     )
-    level: Level = "always"
+    level = "always"
     arguments = ReadFileArgs
-    without_values: WithoutValues = "of code files"
+    without_values = "of code files"
 
     def __init__(
         self,
@@ -84,11 +84,7 @@ class ReadFileTool:
         self._sees_images = sees_images  # returns whether the current model accepts images
         self._session_folder = session_folder  # returns the folder with long results of this conversation
         self._memory = memory or ReadMemory()
-
-    @property
-    def result_limit(self) -> int:
-        """Maximum characters of a result: one page and the notes."""
-        return max(self._options.max_read_bytes + _SAID, RESULT_LIMIT)
+        self.result_limit = max(self._options.max_read_bytes + _SAID, RESULT_LIMIT)  # one page and the notes
 
     def headline(self, args: ReadFileArgs) -> Headline:
         note = _lines_wanted(args) if args.offset or args.limit else ""

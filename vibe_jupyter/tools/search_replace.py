@@ -19,8 +19,8 @@ from vibe_jupyter.files.edits import (
     parse_blocks,
 )
 from vibe_jupyter.files.workspace import Located
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import UNLISTED, Tool, ToolContext, ToolOptions
 
 EDIT_LIMIT: Final = 50_000_000  # bytes; larger files are not edited
 _BACKUP: Final = ".bak"
@@ -65,7 +65,7 @@ class _Plan:
     blocks: int
 
 
-class SearchReplaceTool:
+class SearchReplaceTool(Tool[SearchReplaceArgs]):
     """Replaces passages that occur exactly once, all or none. All other bytes are preserved."""
 
     name = "search_replace"
@@ -74,9 +74,8 @@ class SearchReplaceTool:
         "<<<<<<< SEARCH\nexact text, once in the file\n=======\nnew text\n>>>>>>> REPLACE\n"
         "In order, all or none. Blanks count. For cells use edit_cell."
     )
-    level: Level = "ask"
     arguments = SearchReplaceArgs
-    without_values: WithoutValues = "of code files"
+    without_values = "of code files"
 
     def __init__(self, files: FileAccess, options: SearchReplaceOptions | None = None) -> None:
         self._files = files

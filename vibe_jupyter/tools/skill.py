@@ -8,9 +8,9 @@ from pydantic import ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import Headline, LazyModel, Level, Preview, Resource, ToolResult, ToolSpec
+from vibe_jupyter.protocol import Headline, LazyModel, Preview, Resource, ToolResult, ToolSpec
 from vibe_jupyter.skills.skill import FILE_NAME, Skill
-from vibe_jupyter.tools.contract import ToolContext, WithoutValues
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 LONGEST: Final = 40_000  # characters of a skill or one of its files that the model receives in full
 LARGEST_FILE: Final = 1_048_576  # bytes of a file that is read
@@ -39,14 +39,14 @@ class SkillArgs(LazyModel):
     file: str = ""
 
 
-class SkillTool:
+class SkillTool(Tool[SkillArgs]):
     """Reads only inside skills' folders, so no approval is needed."""
 
     name = SPEC.name
     description = SPEC.description
-    level: Level = "always"
+    level = "always"
     arguments = SkillArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
     result_limit = LONGEST
 
     def __init__(self, skills: Callable[[], Mapping[str, Skill]], use: UseSkill) -> None:

@@ -6,8 +6,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.files.truncation import head_and_tail
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import TASK, ToolContext, WithoutValues
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import TASK, Tool, ToolContext
 
 DEFAULT_AGENT: Final = "explore"
 RESPONSE_LIMIT: Final = 6_000  # characters of a sub-agent's answer
@@ -22,7 +22,7 @@ class TaskArgs(BaseModel):
     agent: str = DEFAULT_AGENT
 
 
-class TaskTool:
+class TaskTool(Tool[TaskArgs]):
     """Runs a sub-agent and waits for it."""
 
     name = TASK
@@ -30,9 +30,8 @@ class TaskTool:
         "A sub-agent does work of several steps and answers; for simple look-ups use read_file or grep. Calls in one "
         "answer run at once."
     )
-    level: Level = "ask"
     arguments = TaskArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def headline(self, args: TaskArgs) -> Headline:
         return Headline(
@@ -46,9 +45,9 @@ class TaskTool:
     def preview(self, args: TaskArgs) -> Preview:
         return Preview(kind="text", text=args.task, edits="task")
 
-    def level_of(self, args: TaskArgs) -> Level:
-        """Start the read-only sub-agent without approval, as Mistral Vibe does (see `contract.GradedTool`)."""
-        return "always" if args.agent == DEFAULT_AGENT else self.level
+    def is_harmless(self, args: TaskArgs) -> bool:
+        """Return whether the sub-agent only reads, as in Mistral Vibe."""
+        return args.agent == DEFAULT_AGENT
 
     def touches(self, args: TaskArgs) -> Sequence[Resource]:
         return ()

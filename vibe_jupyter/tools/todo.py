@@ -10,7 +10,6 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import (
     PLAN_MIME,
     Headline,
-    Level,
     Plan,
     PlanItem,
     PlanStatus,
@@ -19,7 +18,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
+from vibe_jupyter.tools.contract import UNLISTED, Tool, ToolContext, ToolOptions
 
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 Priority = Literal["high", "medium", "low"]
@@ -57,7 +56,7 @@ class TodoArgs(BaseModel):
         return self.action == "write" or (self.action is None and self.todos is not None)
 
 
-class TodoTool:
+class TodoTool(Tool[TodoArgs]):
     """Stores one list per conversation. Touches neither files nor processes."""
 
     name = "todo"
@@ -65,9 +64,9 @@ class TodoTool:
         "Your to-do list, which the user sees, for three steps or more. Each call replaces it; exactly one item "
         "in_progress; completed only when truly done."
     )
-    level: Level = "always"
+    level = "always"
     arguments = TodoArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def __init__(self, options: TodoOptions | None = None) -> None:
         self.options = options or TodoOptions()  # may be replaced; the list is kept

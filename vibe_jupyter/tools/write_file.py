@@ -9,8 +9,8 @@ from pydantic import Field
 from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.files.access import FileAccess, FileChangeArgs, Target, diff_size, shown_notes, unified_diff
 from vibe_jupyter.files.workspace import Located
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions, WithoutValues
+from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import Tool, ToolContext, ToolOptions
 
 # Bytes of an existing file that is shown as a diff; for a larger one only the new content is shown
 COMPARED: Final = 1_000_000
@@ -31,7 +31,7 @@ class WriteFileArgs(FileChangeArgs):
     overwrite: bool = False
 
 
-class WriteFileTool:
+class WriteFileTool(Tool[WriteFileArgs]):
     """Writes a file completely or not at all. Replaces only content that the user was shown."""
 
     name = "write_file"
@@ -39,9 +39,8 @@ class WriteFileTool:
         "Make a file, with its folders. overwrite replaces one: read it first, prefer search_replace. "
         "No unasked documentation. For cells use insert_cell."
     )
-    level: Level = "ask"
     arguments = WriteFileArgs
-    without_values: WithoutValues = "of code files"
+    without_values = "of code files"
 
     def __init__(self, files: FileAccess, options: WriteFileOptions | None = None) -> None:
         self._files = files

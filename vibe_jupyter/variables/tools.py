@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
-from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, MimeBundle, Preview, Resource, Table, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
+from vibe_jupyter.protocol import TABLE_MIME, Headline, MimeBundle, Preview, Resource, Table, ToolResult
+from vibe_jupyter.tools.contract import UNLISTED, Tool, ToolContext
 from vibe_jupyter.variables.adapters import HEAD_ROWS, VariableDescription, VariableView
 from vibe_jupyter.variables.describe import CallMain, describe_value, value_kind
 from vibe_jupyter.variables.describing import WITH_VALUES, Describing, by_schema
@@ -66,7 +66,7 @@ class _Inspected(NamedTuple):
     failed: bool = False
 
 
-class InspectTool:
+class InspectTool(Tool[InspectArgs]):
     """Lists variables with type and extent, and describes them by the adapters of their types."""
 
     name = "inspect"
@@ -74,9 +74,9 @@ class InspectTool:
         "Look at the kernel's variables; runs no code. Lists all with type and shape, or shows those named: of frames "
         "types, nulls, ranges, first rows."
     )
-    level: Level = "always"
+    level = "always"
     arguments = InspectArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def __init__(self, namespace: Callable[[], Mapping[str, object]], call_main: CallMain) -> None:
         self._namespace = namespace

@@ -171,7 +171,7 @@ class ChatDecoder:
             self._answer.tell_counts()
 
     def _is_same_answer(self, chunk_id: JsonValue) -> bool:
-        """Return whether a chunk after the finish still belongs to the answer. Some servers give each chunk a new id."""
+        """Return whether a chunk after the finish still belongs to the answer. Some servers change the id each time."""
         return chunk_id in (None, "", self._ids[-1]) or len({str(one) for one in self._ids if one}) > 1
 
     def _read_choices(self, chunk: Object, choices: list[JsonValue], *, whole: bool) -> None:

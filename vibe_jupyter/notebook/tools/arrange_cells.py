@@ -14,13 +14,12 @@ from vibe_jupyter.protocol import (
     DeleteCells,
     ExpectedCell,
     Headline,
-    Level,
     MoveCells,
     Preview,
     Resource,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import ToolContext, WithoutValues
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 _FIRST_LINE = 80  # characters of a cell's first line on the card
 _NAMED = 100  # cells named in a result
@@ -42,14 +41,13 @@ class MoveCellsArgs(BaseModel):
         return self
 
 
-class MoveCellsTool:
+class MoveCellsTool(Tool[MoveCellsArgs]):
     """Moves cells, in the given order, with their outputs and ids."""
 
     name = "move_cells"
     description = "Move cells behind or before another one, in this order."
-    level: Level = "ask"
     arguments = MoveCellsArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def __init__(self, access: CellAccess) -> None:
         self._access = access
@@ -120,14 +118,13 @@ class DeleteCellsArgs(BaseModel):
     cells: list[str] = Field(min_length=1)
 
 
-class DeleteCellsTool:
+class DeleteCellsTool(Tool[DeleteCellsArgs]):
     """Deletes cells that are still as the agent read them, in one step that the user can undo."""
 
     name = "delete_cells"
     description = "Delete cells you have read."
-    level: Level = "ask"
     arguments = DeleteCellsArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def __init__(self, access: CellAccess) -> None:
         self._access = access

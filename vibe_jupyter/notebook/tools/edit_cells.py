@@ -23,8 +23,8 @@ from vibe_jupyter.notebook.tools.cell_report import (
 )
 from vibe_jupyter.notebook.tools.run_cells import CodeOutlook
 from vibe_jupyter.notebook.tools.run_report import CellChange, run_written
-from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, SetSource, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, WithoutValues
+from vibe_jupyter.protocol import Cell, Headline, InsertCell, Preview, Resource, SetSource, ToolResult
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 _STARTED: Final = (
     "The user started this cell before: when this run is over it runs as it was, and what it shows is of that source"
@@ -56,14 +56,14 @@ class EditCellArgs(BaseModel):
         return self
 
 
-class EditCellTool:
+class EditCellTool(Tool[EditCellArgs]):
     """Applies an edit only if it fits the cell exactly; otherwise changes nothing."""
 
     name = "edit_cell"
     description = "Change a text that is once in a cell, or the whole of a cell you have read. run=true runs it."
-    level: Level = "ask"
     arguments = EditCellArgs
-    without_values: WithoutValues = "always"
+    may_lose = True
+    without_values = "always"
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
@@ -207,14 +207,14 @@ class InsertCellArgs(BaseModel):
         return self
 
 
-class InsertCellTool:
+class InsertCellTool(Tool[InsertCellArgs]):
     """Inserts a cell where the user sees it."""
 
     name = "insert_cell"
     description = "Add a cell, by default below the prompt; run=true runs it."
-    level: Level = "ask"
     arguments = InsertCellArgs
-    without_values: WithoutValues = "always"
+    may_lose = True
+    without_values = "always"
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access

@@ -19,7 +19,6 @@ from vibe_jupyter.protocol import (
     Choice,
     Headline,
     InsertCell,
-    Level,
     Preview,
     Question,
     Resource,
@@ -27,7 +26,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import ToolContext, WithoutValues
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 QUESTION: Final = "Carry out this plan? Choose the agent that does, or write what to change."
 PLANS_FOLDER: Final = "plans"  # subdirectory of the user's directory, for plans of runs without a page
@@ -127,7 +126,7 @@ class ExitPlanModeArgs(BaseModel):
     plan: str = Field(min_length=1, description="Markdown: the goal, then steps as `- [ ]` items, each with its check.")
 
 
-class ExitPlanModeTool:
+class ExitPlanModeTool(Tool[ExitPlanModeArgs]):
     """Writes only the plan. Further changes are up to the agent that the user chooses."""
 
     name = "exit_plan_mode"
@@ -135,9 +134,9 @@ class ExitPlanModeTool:
         "Show the user your plan and ask them to accept it. Call it once, when you have read enough. If they accept, "
         "another agent carries it out; if they ask for changes, call it again with the whole new plan."
     )
-    level: Level = "always"
+    level = "always"
     arguments = ExitPlanModeArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def __init__(self, document: PlanDocument, decision: PlanDecision) -> None:
         self._document = document

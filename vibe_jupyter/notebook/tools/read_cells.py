@@ -18,8 +18,8 @@ from vibe_jupyter.notebook.tools.cell_report import (
     sees_no_images,
 )
 from vibe_jupyter.notebook.tools.schema_results import schema_cell, schema_listing
-from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, WithoutValues
+from vibe_jupyter.protocol import Cell, Headline, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import Tool, ToolContext
 
 _LINES: Final = 25  # lines of each listed cell; the rest is only counted
 _CHARACTERS: Final = 1_500  # characters of each listed cell, and of its outputs
@@ -53,7 +53,7 @@ class _Page(NamedTuple):
     more: str = ""  # how to continue, or "" if nothing is left
 
 
-class ReadNotebookTool:
+class ReadNotebookTool(Tool[ReadNotebookArgs]):
     """Returns cells with their addresses."""
 
     name = "read_notebook"
@@ -61,9 +61,9 @@ class ReadNotebookTool:
         "Read cells: all (above 60 an outline), or some; with a query the lines that match. A cell is named by #place, "
         "id, [count] or last. stale: what it read has changed since."
     )
-    level: Level = "always"
+    level = "always"
     arguments = ReadNotebookArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def __init__(self, cells: CellReads, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._cells = cells

@@ -48,7 +48,6 @@ from vibe_jupyter.protocol import (
     Cell,
     ExecutionResult,
     Headline,
-    Level,
     Preview,
     RaisedError,
     Resource,
@@ -56,7 +55,15 @@ from vibe_jupyter.protocol import (
     ToolResult,
 )
 from vibe_jupyter.protocol.variable_effects import RowCount
-from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, WithoutValues, lost_words, unheard
+from vibe_jupyter.tools.contract import (
+    UNLISTED,
+    NotExplored,
+    OnAsking,
+    Tool,
+    ToolContext,
+    lost_words,
+    unheard,
+)
 
 _SHOWN_TEXT: Final = 100_000  # characters of output kept in the step, for the user
 _TOLD_WAIT: Final = 0.1  # seconds; shorter waits for input aren't mentioned
@@ -163,7 +170,7 @@ class WaitingTime:
         self._tell(waits)
 
 
-class RunCodeTool:
+class RunCodeTool(Tool[RunCodeArgs]):
     """Runs code on the main thread, in the user's namespace, or if it only reads, in a copy of the kernel."""
 
     name = "run_code"
@@ -172,10 +179,10 @@ class RunCodeTool:
         "stays. What no copy can do runs in the kernel if the user allows it: the names it binds are taken back, other "
         "changes stay."
     )
-    level: Level = "ask"
     arguments = RunCodeArgs
     tried_in = "a copy of the kernel"
-    without_values: WithoutValues = "always"
+    may_lose = True
+    without_values = "always"
 
     def __init__(
         self,
@@ -416,14 +423,14 @@ class RunCellsArgs(BaseModel):
     timeout: float | None = Field(default=None, gt=0, description="Seconds.")
 
 
-class RunCellsTool:
+class RunCellsTool(Tool[RunCellsArgs]):
     """Runs cells as the user's Shift-Enter would."""
 
     name = "run_cells"
     description = "Run cells in this order, in their places."
-    level: Level = "ask"
-    arguments: type[RunCellsArgs] = RunCellsArgs
-    without_values: WithoutValues = "always"
+    arguments = RunCellsArgs
+    may_lose = True
+    without_values = "always"
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access

@@ -19,8 +19,8 @@ from vibe_jupyter.notebook.verification import (
     unheard_verdict,
     verify_in_process,
 )
-from vibe_jupyter.protocol import SKIP_TAG, WHOLE, Cell, Headline, Level, Preview, Resource, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
+from vibe_jupyter.protocol import SKIP_TAG, WHOLE, Cell, Headline, Preview, Resource, ToolResult
+from vibe_jupyter.tools.contract import UNLISTED, Tool, ToolContext
 
 # Labels of cells without a comparison, by kind.
 _NOT_COMPARED: Final = (
@@ -76,7 +76,7 @@ class NotebookVerification:
         return verdicts
 
 
-class VerifyNotebookTool:
+class VerifyNotebookTool(Tool[VerifyNotebookArgs]):
     """Runs the notebook in a separate kernel, leaving the live kernel alone."""
 
     name = "verify_notebook"
@@ -84,9 +84,8 @@ class VerifyNotebookTool:
         "Run the notebook from the top in a fresh kernel: first error, differing outputs. "
         "Repeats its effects on files and services."
     )
-    level: Level = "ask"
     arguments = VerifyNotebookArgs
-    without_values: WithoutValues = "always"
+    without_values = "always"
 
     def __init__(self, verification: NotebookVerification, reads: CellReads) -> None:
         self._verification = verification
