@@ -217,7 +217,9 @@ def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
 
     This applies to calls that would ask, and to those that are only allowed in a sandbox. No user needs to be present.
     """
-    if prepared.asks or not call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms):
+    if prepared.asks or not call_context.permissions.explores(
+        prepared.tool, prepared.args, call_context.terms, prepared.judgement
+    ):
         return False
     # As if attended: otherwise a call that would ask is already denied.
     decision = decide_call(prepared, call_context._replace(terms=call_context.terms._replace(attended=True)))
@@ -246,7 +248,7 @@ def decide_call(prepared: PreparedCall, call_context: CallContext) -> Decision:
     If one of the user's hooks or the tool itself requires approval, no setting or grant can waive it.
     """
     terms = call_context.terms
-    decision = call_context.permissions.decide(prepared.tool, prepared.args, terms, prepared.places)
+    decision = call_context.permissions.decide(prepared.tool, prepared.args, terms, prepared.places, prepared.judgement)
     if not prepared.asks or isinstance(decision, Deny):
         return decision
     if not terms.attended:

@@ -83,6 +83,7 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         if not isinstance(explored, NotExplored):
             return explored, False
         tried = failed = explored.reason
+        prepared.judgement.forget()  # files may have changed while it was tried
     if isinstance(prepared, PreparedCall) and await may_foresee(prepared, call_context):
         foreseen = await _foresee(prepared, call_context, tries=not tried)
         tried = " · ".join(filter(None, (tried, foreseen)))

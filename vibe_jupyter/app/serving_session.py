@@ -359,11 +359,11 @@ class MainThreadTool(Tool[Any]):
         return await self._tool.restriction(args)
 
     async def precheck(self, args: Any) -> None:
-        if type(self._tool).precheck is not Tool.precheck:
+        if type(self._tool).precheck is not Tool[Any].precheck:
             await self._in_turn(lambda: self._tool.precheck(args))
 
     async def look(self, args: Any) -> None:
-        if type(self._tool).look is not Tool.look:
+        if type(self._tool).look is not Tool[Any].look:
             await self._in_turn(lambda: self._tool.look(args))
 
     async def wait_for_change(self, args: Any) -> None:

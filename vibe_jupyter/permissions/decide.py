@@ -121,6 +121,26 @@ class RunTerms(NamedTuple):
     bars: Callable[[Sequence[str]], str] | None = None
 
 
+@dataclass(eq=False)
+class Judgement:
+    """Verdict on the shell command of one call. Judged on first use, since it may take a while."""
+
+    verdict: ShellVerdict | None = None
+    is_made: bool = False
+
+    def forget(self) -> None:
+        """Judge again on next use: what the verdict depends on may have changed."""
+        self.is_made = False
+
+
+class _Accessed(NamedTuple):
+    """What a call accesses."""
+
+    resources: Sequence[Resource]
+    places: Mapping[str, Located]
+    judgement: Judgement
+
+
 class _Question(NamedTuple):
     """Everything that determines the decision on a call."""
 
@@ -162,7 +182,7 @@ class Permissions:
     outside: Mapping[str, bool] = field(default_factory=dict[str, bool])
     hooks: "CommandHooks | None" = None  # the user's commands that can block or change calls; None for none
 
-    def explores(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> bool:
+    def explores(self, tool: Tool[Any], args: BaseModel, terms: RunTerms, judgement: Judgement | None = None) -> bool:
         """Return whether a call that would ask may first be tried without side effects.
 
         Such a call reveals no more than the reading tools would, so it asks if one of these asks, is denied or is
@@ -171,7 +191,8 @@ class Permissions:
         """
         if not (tool.can_explore(args) and self.may_try(tool, terms)):
             return False
-        command = self._shell_verdict(lists_under(tool_names(tool), self.lists), tool.touches(args))
+        lists = lists_under(tool_names(tool), self.lists)
+        command = self._shell_verdict(lists, tool.touches(args), judgement or Judgement())
         return command is None or (command.rule not in ONCE and command.rule != HIGH_RISK)
 
     def may_try(self, tool: Tool[Any], terms: RunTerms) -> bool:
@@ -187,7 +208,12 @@ class Permissions:
         return not is_set and not limited and all(level in (None, "always") for level in reading)
 
     def decide(
-        self, tool: Tool[Any], args: BaseModel, terms: RunTerms, places: Mapping[str, Located] | None = None
+        self,
+        tool: Tool[Any],
+        args: BaseModel,
+        terms: RunTerms,
+        places: Mapping[str, Located] | None = None,
+        judgement: Judgement | None = None,
     ) -> Decision:
         """Decide a call. Runs nothing and opens none of the files it names.
 
@@ -196,6 +222,7 @@ class Permissions:
             args: its arguments.
             terms: conditions of this run.
             places: locations of its paths from the preparation of the call; None to resolve them now.
+            judgement: verdict on its command, which is reused if it was made; None to judge it now.
         """
         resources = tool.touches(args)
         try:
@@ -203,7 +230,8 @@ class Permissions:
                 places = places_of(args, self.workspace, (one.value for one in resources if one.kind == "path"))
         except ToolError as error:
             return Deny(reason=str(error))
-        question = self._question_of_call(tool, args, terms, resources, places)
+        accessed = _Accessed(resources, places, judgement or Judgement())
+        question = self._question_of_call(tool, args, terms, accessed)
         return self._denied_by_rules(question, terms) or self._answer_question(question, terms)
 
     def grant(self, pattern: str, scope: Scope = "session") -> Scope:
@@ -218,14 +246,8 @@ class Permissions:
         """Revoke all grants of this session."""
         self.grants.forget_session()
 
-    def _question_of_call(
-        self,
-        tool: Tool[Any],
-        args: BaseModel,
-        terms: RunTerms,
-        resources: Sequence[Resource],
-        places: Mapping[str, Located],
-    ) -> _Question:
+    def _question_of_call(self, tool: Tool[Any], args: BaseModel, terms: RunTerms, accessed: _Accessed) -> _Question:
+        resources, places, judgement = accessed
         asks: Level = "ask"
         names = tool_names(tool)
         lists = lists_under(names, self.lists) if self.lists else ToolLists()
@@ -241,17 +263,23 @@ class Permissions:
             resources=resources,
             texts=argument_texts(args),
             places=[places[resource.value] for resource in resources if resource.kind == "path"],
-            command=self._shell_verdict(lists, resources),
+            command=self._shell_verdict(lists, resources, judgement),
         )
 
     def _call_level(self, tool: Tool[Any], args: BaseModel, names: ToolNames, terms: RunTerms) -> Level:
         level = level_under(names, terms.levels, self.levels) or tool.level
         return "always" if level == "ask" and tool.is_harmless(args) else level
 
-    def _shell_verdict(self, lists: ToolLists, resources: Sequence[Resource]) -> ShellVerdict | None:
+    def _shell_verdict(
+        self, lists: ToolLists, resources: Sequence[Resource], judgement: Judgement
+    ) -> ShellVerdict | None:
         commands = [resource.value for resource in resources if resource.kind == "command"]
-        if not commands:
-            return None
+        if not judgement.is_made:
+            judgement.verdict = self._judge(commands, lists) if commands else None
+            judgement.is_made = True
+        return judgement.verdict
+
+    def _judge(self, commands: Sequence[str], lists: ToolLists) -> ShellVerdict:
         try:
             with without_working_folder():
                 # The shell grammar is loaded only if needed.
