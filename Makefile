@@ -109,6 +109,7 @@ check: python assets
 	$(PY) -m ruff format --check
 	$(WITH_NODE) $(PY) -m pyright
 	.venv/bin/lint-imports
+	$(PY) scripts/prose.py
 	$(WITH_NODE) npm run --silent check --prefix labextension
 
 bench: python assets browser

@@ -29,7 +29,7 @@ from vibe_jupyter.files.path_arguments import NONE_JUDGED, places_of
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm.request import NEVER_RUN
-from vibe_jupyter.permissions.decide import Judgement, Permissions, RunTerms
+from vibe_jupyter.permissions.decide import CommandJudgement, Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER, RedactedStream, Redactor
 from vibe_jupyter.protocol import (
     Answer,
@@ -288,7 +288,7 @@ class PreparedCall:
     notes: tuple[str, ...] = ()  # remarks of the user's hooks for the model, appended to the result
     # Why a hook of the user or the tool itself requires approval, whatever else allows the call; '' if none does
     asks: str = ""
-    judgement: Judgement = field(default_factory=Judgement)  # verdict on its shell command
+    judgement: CommandJudgement = field(default_factory=CommandJudgement)  # verdict on its shell command
 
     @cached_property
     def headline(self) -> Headline:

@@ -122,7 +122,7 @@ class RunTerms(NamedTuple):
 
 
 @dataclass(eq=False)
-class Judgement:
+class CommandJudgement:
     """Verdict on the shell command of one call. Judged on first use, since it may take a while."""
 
     verdict: ShellVerdict | None = None
@@ -138,7 +138,7 @@ class _Accessed(NamedTuple):
 
     resources: Sequence[Resource]
     places: Mapping[str, Located]
-    judgement: Judgement
+    judgement: CommandJudgement
 
 
 class _Question(NamedTuple):
@@ -182,7 +182,9 @@ class Permissions:
     outside: Mapping[str, bool] = field(default_factory=dict[str, bool])
     hooks: "CommandHooks | None" = None  # the user's commands that can block or change calls; None for none
 
-    def explores(self, tool: Tool[Any], args: BaseModel, terms: RunTerms, judgement: Judgement | None = None) -> bool:
+    def explores(
+        self, tool: Tool[Any], args: BaseModel, terms: RunTerms, judgement: CommandJudgement | None = None
+    ) -> bool:
         """Return whether a call that would ask may first be tried without side effects.
 
         Such a call reveals no more than the reading tools would, so it asks if one of these asks, is denied or is
@@ -192,7 +194,7 @@ class Permissions:
         if not (tool.can_explore(args) and self.may_try(tool, terms)):
             return False
         lists = lists_under(tool_names(tool), self.lists)
-        command = self._shell_verdict(lists, tool.touches(args), judgement or Judgement())
+        command = self._shell_verdict(lists, tool.touches(args), judgement or CommandJudgement())
         return command is None or (command.rule not in ONCE and command.rule != HIGH_RISK)
 
     def may_try(self, tool: Tool[Any], terms: RunTerms) -> bool:
@@ -213,7 +215,7 @@ class Permissions:
         args: BaseModel,
         terms: RunTerms,
         places: Mapping[str, Located] | None = None,
-        judgement: Judgement | None = None,
+        judgement: CommandJudgement | None = None,
     ) -> Decision:
         """Decide a call. Runs nothing and opens none of the files it names.
 
@@ -230,7 +232,7 @@ class Permissions:
                 places = places_of(args, self.workspace, (one.value for one in resources if one.kind == "path"))
         except ToolError as error:
             return Deny(reason=str(error))
-        accessed = _Accessed(resources, places, judgement or Judgement())
+        accessed = _Accessed(resources, places, judgement or CommandJudgement())
         question = self._question_of_call(tool, args, terms, accessed)
         return self._denied_by_rules(question, terms) or self._answer_question(question, terms)
 
@@ -271,7 +273,7 @@ class Permissions:
         return "always" if level == "ask" and tool.is_harmless(args) else level
 
     def _shell_verdict(
-        self, lists: ToolLists, resources: Sequence[Resource], judgement: Judgement
+        self, lists: ToolLists, resources: Sequence[Resource], judgement: CommandJudgement
     ) -> ShellVerdict | None:
         commands = [resource.value for resource in resources if resource.kind == "command"]
         if not judgement.is_made:
