@@ -23,6 +23,7 @@ from vibe_jupyter.app.instructions import (
     default_shell,
     written_theme,
 )
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ToolParts, serving_parts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
@@ -37,7 +38,6 @@ from vibe_jupyter.app.subagents import Subagents
 from vibe_jupyter.app.undo import CodeOfRuns, KernelUndo
 from vibe_jupyter.app.verification import KernelVerification
 from vibe_jupyter.context.executions import ExecutionLog
-from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, subagents_text, unasked_names
 from vibe_jupyter.context.situation import Surroundings
 from vibe_jupyter.errors import ConfigError, MissingModel, NotebookError
@@ -113,42 +113,52 @@ class App:
         self._permissions = Permissions(self._workspace, grants=self.grants)
         log = ExecutionLog(shell, self._host.namespace, read_ahead)
         self._notebook = _open_notebook(shell, pump, self._main_thread, log, self._page_loaded)
-        self.report = PromptReport(
-            log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook, folder
+        kernel = Kernel(
+            shell=shell,
+            pump=pump,
+            presses=presses,
+            engine=self._engine,
+            main_thread=self._main_thread,
+            host=self._host,
+            workspace=self._workspace,
+            notebook=self._notebook,
+            folder=folder,
+            home=home,
         )
-        around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
-        shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
-        self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
-        self.sessions = KernelSessions(SessionParts(*shared, self.background, self.forget))
+        self.report = PromptReport(kernel, log)
+        self.background = BackgroundCells(kernel)
+        self.sessions = KernelSessions(
+            SessionParts(kernel, self.setup, lambda: self.is_serving, self.background, self.forget)
+        )
         self.setup.secrets, code = self._host.secrets, CodeOfRuns(shell, self._host.namespace)
-        self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook, code)
-        self.verification = KernelVerification(self._engine, self._notebook, folder)
-        parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan, self.undo)
+        self.undo = KernelUndo(kernel, self.sessions, code)
+        self.verification = KernelVerification(kernel)
+        parts = ToolParts(kernel, self.models.sees_images, self.sessions, self.setup.plan, self.undo)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
-        self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
+        self._run_view = RunView(kernel)
         self.background.go_on, self.background.look = self.prompt, lambda: (self._keep, self._run_view.find_cell)
-        self.connect_form = ConnectForm(self._engine, self._main_thread, self._host, partial(_form_parts, self))
+        self.connect_form = ConnectForm(kernel, partial(_form_parts, self))
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
         self.skills = KernelSkills(self.setup, parts)
         self._tools = JoinedToolsets(self._built_in, self._own_tools, self.skills)
         self.mcp = LazyMcp(
             self.setup,
             McpParts(
-                *(self._engine, self._run_view, self._host, self.grants, self.models.sees_images),
+                *(kernel, self._run_view, self.grants, self.models.sees_images),
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
         self.take_settings(config.SettingsReading(config.DEFAULT_SETTINGS, config.NO_SETTINGS, ()))
         self.instructions = Instructions(self._engine, self.setup.project.folder, home)
         self.context = ContextParts(
-            *(self._engine, self._run_view, self._main_thread, self.report, self.instructions, self._rules),
+            *(kernel, self._run_view, self.report, self.instructions, self._rules),
             *(self._permissions, self.setup, lambda: self.sessions.conversation, self._build_agent),
         )
         self._enders: list[str] = []  # code of the queued cells that stopped the current run
         # `_runs_again` is True once the user runs the active run's cell again.
         self._cell_said_stop = self._runs_again = False
         # External clients that use this notebook's tools.
-        self.outside = NotebookServing(serving_parts(parts, self._engine, self._permissions, self.setup))
+        self.outside = NotebookServing(serving_parts(kernel, self._permissions, self.setup))
         if pump is not None:
             pump.on_execute = self._on_queued
 

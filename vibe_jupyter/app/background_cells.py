@@ -10,14 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from IPython.core.interactiveshell import InteractiveShell
-
-from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.errors import ToolError, VibeError
 from vibe_jupyter.files.truncation import head_and_tail, section
-from vibe_jupyter.kernel.interrupts import Presses, sigint_goes_to
-from vibe_jupyter.kernel.main_thread import CellContext, MainThread, ignore_interrupt
+from vibe_jupyter.kernel.interrupts import sigint_goes_to
+from vibe_jupyter.kernel.main_thread import CellContext, ignore_interrupt
 from vibe_jupyter.options import Options
 from vibe_jupyter.protocol import Cell, ExecutionResult
 from vibe_jupyter.safe_imports import without_working_folder
@@ -26,7 +23,6 @@ from vibe_jupyter.tools.background import time_text
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.kernel.later_calls import LaterCalls
     from vibe_jupyter.kernel.queued_runs import QueuedRun, QueuedRuns
     from vibe_jupyter.ui.background_card import BackgroundCard
@@ -102,21 +98,13 @@ class BackgroundJob:
 class BackgroundCells:
     """Background cells of one kernel. Main thread, except for `queue` and `page_loaded`."""
 
-    def __init__(
-        self,
-        shell: InteractiveShell,
-        engine: Engine,
-        main_thread: MainThread,
-        host: ShellHost,
-        notebook: "NotebookAccess | None",
-        presses: Presses,
-    ) -> None:
-        self._shell = shell
-        self._engine = engine
-        self._main_thread = main_thread
-        self._host = host
-        self._notebook = notebook
-        self._presses = presses
+    def __init__(self, kernel: Kernel) -> None:
+        self._shell = kernel.shell
+        self._engine = kernel.engine
+        self._main_thread = kernel.main_thread
+        self._host = kernel.host
+        self._notebook = kernel.notebook
+        self._presses = kernel.presses
         self.jobs: Sequence[BackgroundJob] = ()  # jobs whose end hasn't been reported to the model
         self.open_job: BackgroundJob | None = None  # job of the active run; None until it queues a cell
         self.options = Options()  # options of the active run

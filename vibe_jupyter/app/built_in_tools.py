@@ -48,7 +48,7 @@ class BuiltInTools:
     """The built-in tools. Those that depend on settings are rebuilt when settings change."""
 
     def __init__(self, parts: ToolParts, settings: Settings) -> None:
-        self._parts = parts
+        self._parts, self._kernel = parts, parts.kernel
         self._todo = TodoTool()
         self._memory = ReadMemory()
         self._plan = ExitPlanModeTool(_plan_document(parts), parts.plan)
@@ -71,9 +71,9 @@ class BuiltInTools:
         self._plan.forget()
 
     def _cell_tools(self) -> list[Tool[Any]]:
-        if self._parts.notebook is None:
+        if self._kernel.notebook is None:
             return []
-        cells, sees_images = self._parts.notebook.cells, self._parts.sees_images
+        cells, sees_images = self._kernel.notebook.cells, self._parts.sees_images
         edit_cell = EditCellTool(cells, sees_images=sees_images)
         insert_cell = InsertCellTool(cells, sees_images=sees_images)
         run_cells = BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images)
@@ -85,61 +85,58 @@ class BuiltInTools:
             DeleteCellsTool(cells),
             MoveCellsTool(cells),
             run_cells,
-            VerifyNotebookTool(NotebookVerification(cells.reads, self._parts.folder), cells.reads),
+            VerifyNotebookTool(NotebookVerification(cells.reads, self._kernel.folder), cells.reads),
         ]
 
     def _kernel_tools(self) -> list[Tool[Any]]:
-        parts = self._parts
+        kernel = self._kernel
         return [
-            InspectTool(parts.host.namespace, parts.main_thread.call),
+            InspectTool(kernel.host.namespace, kernel.main_thread.call),
             self._run_code,
             self._todo,
             AskUserQuestionTool(),
             TaskTool(),
-            MemoryTool(MemoryFile(parts.home / "memory", parts.folder)),
+            MemoryTool(MemoryFile(kernel.home / "memory", kernel.folder)),
         ]
 
     def _code_tool(self) -> RunCodeTool:
-        parts = self._parts
-        missing = MissingNames(parts.host.namespace)
+        parts, kernel = self._parts, self._kernel
+        missing = MissingNames(kernel.host.namespace)
         tool = RunCodeTool(
-            parts.main_thread,
-            CodeRunner(parts.shell, parts.pump, on_ran=parts.host.secrets.look),
+            kernel.main_thread,
+            CodeRunner(kernel.shell, kernel.pump, on_ran=kernel.host.secrets.look),
             sees_images=parts.sees_images,
-            looks=VariableLooks(parts.host.namespace).of_code,
+            looks=VariableLooks(kernel.host.namespace).of_code,
             hint=missing.hint,
-            drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
+            drawing=kernel.notebook.cells.drawing if kernel.notebook is not None else None,
         )
         tool.exploration, tool.outlook, tool.hint_of_copy = self._exploration, self._outlook, missing.hint_of_copy
-        if parts.notebook is not None:
-            tool.row_changes, tool.row_counts = parts.notebook.rows.lines, parts.notebook.rows
+        if kernel.notebook is not None:
+            tool.row_changes, tool.row_counts = kernel.notebook.rows.lines, kernel.notebook.rows
         return tool
 
     def _make_outlook(self) -> CodeOutlook:
-        namespace = self._parts.host.namespace
+        namespace = self._kernel.host.namespace
         foresight = None
         if self._exploration is not None:
             foresight = CodeForesight(self._exploration, lambda: VariableEffects(namespace), namespace)
-        return CodeOutlook(self._parts.main_thread, foresight, self._parts.undo.code.not_undone)
+        return CodeOutlook(self._kernel.main_thread, foresight, self._parts.undo.code.not_undone)
 
     def _make_exploration(self) -> CodeExploration | None:
         """Return None in a terminal, and where this machine can't fork a copy of the kernel."""
-        parts = self._parts
-        if parts.pump is None:
-            return None
-        return kernel_copies(parts.main_thread, parts.shell, parts.host, parts.workspace.root)
+        return None if self._kernel.pump is None else kernel_copies(self._kernel)
 
     def _file_tools(self, settings: Settings) -> list[Tool[Any]]:
-        parts = self._parts
-        cells = parts.notebook.cells if parts.notebook is not None else None
+        parts, kernel = self._parts, self._kernel
+        cells = kernel.notebook.cells if kernel.notebook is not None else None
         checkpoint_cells = NotebookCheckpointCells(cells) if cells is not None else None
 
         async def put_back(number: int) -> UndoResult:
-            return await parts.main_thread.call(lambda: parts.undo.put_back_variables(number), raises=False)
+            return await kernel.main_thread.call(lambda: parts.undo.put_back_variables(number), raises=False)
 
-        files = FileAccess(parts.workspace, cells.reads.owns if cells is not None else None, self._memory)
+        files = FileAccess(kernel.workspace, cells.reads.owns if cells is not None else None, self._memory)
         read_file = ReadFileTool(
-            parts.workspace,
+            kernel.workspace,
             _reader_of(cells) if cells is not None else None,
             options=settings.tool_options("read_file", ReadFileOptions),
             session_folder=lambda: parts.sessions.folder,
@@ -148,11 +145,11 @@ class BuiltInTools:
         )
         return [
             read_file,
-            GrepTool(parts.workspace, settings.tool_options("grep", GrepOptions)),
+            GrepTool(kernel.workspace, settings.tool_options("grep", GrepOptions)),
             WriteFileTool(files, settings.tool_options("write_file", WriteFileOptions)),
             SearchReplaceTool(files, settings.tool_options("search_replace", SearchReplaceOptions)),
             CheckpointTool(
-                *(lambda: parts.sessions.folder, checkpoint_cells, files, parts.workspace, put_back),
+                *(lambda: parts.sessions.folder, checkpoint_cells, files, kernel.workspace, put_back),
                 parts.undo.written_since,
             ),
             *self._shell_tools(settings.tool_options("bash", BashOptions)),
@@ -167,19 +164,19 @@ class BuiltInTools:
                 from vibe_jupyter.permissions.shell.git_environment import git_environment
                 from vibe_jupyter.permissions.shell.judge import search_guard
 
-            return {**git_environment(), **search_guard(command, self._parts.workspace)}
+            return {**git_environment(), **search_guard(command, self._kernel.workspace)}
 
         if find_shell() is None:
             return []
-        around = ShellEnvironment(self._parts.workspace, os.environ, {}, guard)
+        around = ShellEnvironment(self._kernel.workspace, os.environ, {}, guard)
         tool = BashTool(around, options, self._parts.sessions.background)
-        tool.sandbox = None if machine_refusal() else SandboxedCommands(self._parts.workspace.root)
+        tool.sandbox = None if machine_refusal() else SandboxedCommands(self._kernel.workspace.root)
         return [tool]
 
 
 def _plan_document(parts: ToolParts) -> PlanDocument:
     """Return storage for the plan: in the notebook while a page shows it, else in a file."""
-    notebook, folder = parts.notebook, parts.home / PLANS_FOLDER
+    notebook, folder = parts.kernel.notebook, parts.kernel.home / PLANS_FOLDER
     if notebook is None:
         return PlanDocument(None, folder, has_page=lambda: False)
     return PlanDocument(notebook.cells, folder, has_page=lambda: notebook.heard_page)

@@ -7,11 +7,9 @@ import concurrent.futures
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary
-from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import MissingModel, ModelError
-from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.options import Options
 from vibe_jupyter.protocol import Usage
 from vibe_jupyter.safe_imports import without_working_folder
@@ -40,24 +38,16 @@ class FormParts(NamedTuple):
 class ConnectForm:
     """Connect form of one kernel. Main thread only."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        main_thread: MainThread,
-        host: ShellHost,
-        parts: Callable[[], FormParts],
-    ) -> None:
+    def __init__(self, kernel: Kernel, parts: Callable[[], FormParts]) -> None:
         """Create the form's controller without showing anything.
 
         Args:
-            engine: Event loop for requests to servers.
-            main_thread: Thread that reads and writes settings.
-            host: The shell.
+            kernel: The kernel that shows it.
             parts: Returns the other dependencies as of the call.
         """
-        self._engine = engine
-        self._main_thread = main_thread
-        self._host = host
+        self._engine = kernel.engine
+        self._main_thread = kernel.main_thread
+        self._host = kernel.host
         self._parts = parts
         self._shown: ShownForm | None = None  # the open form
         self._is_called_off = False

@@ -120,7 +120,7 @@ class ContextCommands:
             carried=conversation.carried,
         )
         check_history(rewrite_history(history, event))
-        self._parts.engine.submit(conversation.record(event)).result()
+        self._parts.kernel.engine.submit(conversation.record(event)).result()
         self._parts.report.begin_again()
         return f"Exchange {number} is sent no more, about {freed:,} tokens less: {chosen.words}"
 
@@ -152,7 +152,7 @@ class ContextCommands:
         agent = parts.build_agent(Options(), current)
 
         async def report() -> str:
-            return await parts.report.fresh(around, parts.permissions.levels, current, parts.main_thread)
+            return await parts.report.fresh(around, parts.permissions.levels, current, parts.kernel.main_thread)
 
         terms = parts.rules.compaction(current, agent.model, report)
         return agent._replace(instructions=parts.instructions.latest, compaction=terms)

@@ -49,7 +49,7 @@ class DeferredTools:
     def __init__(self, parts: ToolParts) -> None:
         self._parts = parts
         self._settings = DEFAULT_SETTINGS
-        missing = {*(_CELL_TOOLS if parts.notebook is None else ()), *(["bash"] if find_shell() is None else [])}
+        missing = {*(_CELL_TOOLS if parts.kernel.notebook is None else ()), *(["bash"] if find_shell() is None else [])}
         self._specs = {spec.name: spec for spec in stored_specs() if spec.name not in missing}
         self._specs_but_memory = tuple(spec for name, spec in self._specs.items() if name != "memory")
         self._offers_memory = False
@@ -79,13 +79,13 @@ class DeferredTools:
         return tuple(self._specs.values()) if self._offers_memory else self._specs_but_memory
 
     def _has_memory(self) -> bool:
-        folder = self._parts.home / "memory"
+        folder = self._parts.kernel.home / "memory"
         if not folder.is_dir():
             return False
         with without_working_folder():
             from vibe_jupyter.tools.memory import MemoryFile
 
-        return MemoryFile(folder, self._parts.folder).path.exists()
+        return MemoryFile(folder, self._parts.kernel.folder).path.exists()
 
     def find(self, name: str) -> "Tool[Any] | None":
         if name not in self._specs:
@@ -109,7 +109,7 @@ class DeferredCustomTools:
     def load(self, current: CurrentSettings) -> list[str]:
         """See `CustomTools.load`."""
         named = current.files or current.reading.settings.tool_paths
-        if self._tools is None and not named and not (self._parts.home / TOOLS).is_dir():
+        if self._tools is None and not named and not (self._parts.kernel.home / TOOLS).is_dir():
             return []
         return self._present_tools().load(current)
 
@@ -132,7 +132,7 @@ class DeferredCustomTools:
             with without_working_folder(), without_collections():
                 from vibe_jupyter.app.custom_tools import CustomTools, MainThreadRunner
 
-            runner = MainThreadRunner(self._parts.shell, self._parts.pump, self._parts.main_thread)
+            runner = MainThreadRunner(self._parts.kernel.shell, self._parts.kernel.pump, self._parts.kernel.main_thread)
             self._tools = CustomTools(self._setup, runner)
         return self._tools
 

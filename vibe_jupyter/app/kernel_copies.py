@@ -1,12 +1,8 @@
 """Forked copies of a kernel in which `run_code` executes code for the agent and for external clients."""
 
-from pathlib import Path
-
-from IPython.core.interactiveshell import InteractiveShell
 from pydantic import JsonValue
 
-from vibe_jupyter.app.shell_host import ShellHost
-from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.notebook.tools.copy_report import ReportedRun
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
 from vibe_jupyter.permissions.redaction import redacted_report
@@ -15,14 +11,12 @@ from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.sandbox.availability import machine_refusal
 
 
-def kernel_copies(
-    main_thread: MainThread, shell: InteractiveShell, host: ShellHost, project: Path
-) -> CodeExploration | None:
+def kernel_copies(kernel: Kernel) -> CodeExploration | None:
     """Return a runner of code in copies of this kernel, or None if this machine can't fork one."""
     if machine_refusal():
         return None
-    names = SecretNames(is_secret_name, found=host.secrets, redact=redact_by_own_secrets)
-    return CodeExploration(main_thread, shell, project, names)
+    names = SecretNames(is_secret_name, found=kernel.host.secrets, redact=redact_by_own_secrets)
+    return CodeExploration(kernel.main_thread, kernel.shell, kernel.workspace.root, names)
 
 
 def redact_by_own_secrets(ran: ReportedRun) -> ReportedRun:

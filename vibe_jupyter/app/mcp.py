@@ -51,13 +51,13 @@ class McpServers:
         self.pins = ToolPins(home)
         self.requests = ServerRequests(setup.project.folder, KeyringStore())
         self.servers = ServerPool(setup.project.folder, setup.environ, self.requests)
-        self.offers = TabOffers(self.servers, around.engine)
+        self.offers = TabOffers(self.servers, around.kernel.engine)
         self.toolset = McpToolset(
             self.servers, self.pins, ToolWays(self.requests.calls, around.sees_images), taken=around.taken
         )
         self.approval = McpApproval(self.accepted, around.run_view, setup.strike, around.grants)
         self.plan = ServerPlan()  # plan by the settings as last read
-        self.attended = lambda: around.host.attended  # returns whether a user can answer a card
+        self.attended = lambda: around.kernel.host.attended  # returns whether a user can answer a card
         self._setup = setup
         self._around = around
         self.watch = PinWatch(self.servers, self.pins, self.toolset)
@@ -141,7 +141,7 @@ class McpServers:
             NotebookError: The user interrupted, which cancels the coroutine.
         """
         self._used = True
-        future = self._around.engine.submit(work)
+        future = self._around.kernel.engine.submit(work)
         try:
             while not concurrent.futures.wait([future], timeout=_LOOK).done:
                 pass
@@ -178,7 +178,7 @@ class McpServers:
     def close(self) -> None:
         """Stop all servers."""
         if self._used:
-            closing = self._around.engine.submit(self.servers.close())
+            closing = self._around.kernel.engine.submit(self.servers.close())
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
 
 

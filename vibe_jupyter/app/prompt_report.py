@@ -9,14 +9,12 @@ import concurrent.futures
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
-from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.agents import plan_section
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.project import CurrentSettings
-from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import MENTION_LIMIT, MENTIONS, Mentions, cell_text, mentioned_cells
 from vibe_jupyter.context.situation import SituationReport, Surroundings
@@ -30,7 +28,6 @@ from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.variables.describing import WITH_VALUES, by_schema
 
 if TYPE_CHECKING:
-    from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.notebook.document import Listing
 
 _WHOLE = MENTION_LIMIT - 100  # characters; shorter cells are included whole, with their address, when mentioned
@@ -40,21 +37,13 @@ CELLS_WAIT = 0.5  # seconds to wait for the cells requested after the previous r
 class PromptReport:
     """Context reports of one kernel. Main thread only."""
 
-    def __init__(
-        self,
-        log: ExecutionLog,
-        mentions: Mentions,
-        engine: Engine,
-        host: ShellHost,
-        notebook: "NotebookAccess | None",
-        folder: Path,
-    ) -> None:
+    def __init__(self, kernel: Kernel, log: ExecutionLog) -> None:
         self._log = log
-        self._folder = folder
-        self._mentions = mentions
-        self._engine = engine
-        self._host = host
-        self._notebook = notebook
+        self._folder = kernel.folder
+        self._engine = kernel.engine
+        self._host = kernel.host
+        self._notebook = kernel.notebook
+        self._mentions = Mentions(kernel.host.namespace, kernel.workspace)
         self._report = SituationReport(log)
         self._has_planned = False  # True if the last prompt's agent writes plans
         # The cells after the last run; None if no page shows them.

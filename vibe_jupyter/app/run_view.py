@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.kernel.interrupts import Presses
-from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Cell,
@@ -44,7 +42,6 @@ from vibe_jupyter.ui.front_end import RunRetention
 from vibe_jupyter.ui.run_output import RunAuthor, UndoableRun, output_metadata
 
 if TYPE_CHECKING:
-    from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.ui.cell_references import FindCell
     from vibe_jupyter.ui.front_end import FrontEnd, Metadata, Send
     from vibe_jupyter.ui.front_end_choice import ViewHost
@@ -298,21 +295,14 @@ class BegunRun(NamedTuple):
 class RunView:
     """Display of one run at a time. Holds the run until it has ended. Main thread only."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        main_thread: MainThread,
-        host: ShellHost,
-        notebook: "NotebookAccess | None",
-        presses: Presses,
-    ) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._life: _Life | None = None  # the active run, or one left over from an exception
         self._front_end: DeferredFrontEnd | None = None  # front end of the active run
-        self._engine = engine
-        self._main_thread = main_thread
-        self._host = host
-        self._notebook = notebook
-        self._presses = presses
+        self._engine = kernel.engine
+        self._main_thread = kernel.main_thread
+        self._host = kernel.host
+        self._notebook = kernel.notebook
+        self._presses = kernel.presses
 
     @property
     def run(self) -> Run | None:

@@ -37,8 +37,8 @@ or by address. Anyone who has the token can make calls; it is in this output now
 class NotebookServing:
     """Serving of one notebook, one session at a time. Main thread only, except for `page_loaded`."""
 
-    def __init__(self, kernel: ServingParts | None) -> None:
-        self._kernel = kernel  # None without a kernel that has a page
+    def __init__(self, parts: ServingParts | None) -> None:
+        self._parts = parts  # None without a kernel that has a page
         self._session: ServingSession | None = None
         self._process = os.getpid()
 
@@ -89,16 +89,16 @@ class NotebookServing:
         return "\n".join(words)
 
     def _begin_session(self) -> "ServingSession":
-        kernel = self._kernel
-        if kernel is None:
+        parts = self._parts
+        if parts is None:
             raise NotebookError(_NO_KERNEL)
-        if not kernel.host.attended:
+        if not parts.kernel.host.attended:
             raise NotebookError(_NOBODY)
-        settings = kernel.setup.without_profile()
+        settings = parts.setup.without_profile()
         with without_working_folder():
             from vibe_jupyter.app.serving_session import ServingSession
 
-            session = ServingSession(kernel, settings)
+            session = ServingSession(parts, settings)
             session.begin()
         self._session = session
         atexit.register(self._at_exit)

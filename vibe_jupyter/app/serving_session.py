@@ -15,6 +15,7 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.deferred_tools import tool_lists
 from vibe_jupyter.app.hooks import command_hooks
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.kernel_copies import kernel_copies
 from vibe_jupyter.app.kernel_parts import ServingParts
 from vibe_jupyter.app.notebook_access import NotebookAccess
@@ -72,30 +73,30 @@ class ServingSession:
         JournalError: The calls can't be recorded.
     """
 
-    def __init__(self, kernel: ServingParts, settings: config.Settings) -> None:
-        self._kernel = kernel
+    def __init__(self, parts: ServingParts, settings: config.Settings) -> None:
+        self._parts, kernel = parts, parts.kernel
         self._turns = MainThreadTurns(getattr(kernel.shell, "kernel"), kernel.main_thread)  # noqa: B009 (only a kernel's shell has it)
         self._approve_all = settings.approves_all
-        self._access = kernel.notebook.access()
+        self._access = parts.notebook.access()
         self._read: dict[str, ReadVersions] = {}  # cell versions that each client has read
         tools = exposed_tools(kernel, self._access, self._turns.turn, copies=self._copies(settings))
-        self._conversation = new_conversation(settings, kernel.setup.environ, secrets.token_hex(ID_BYTES))
-        kernel.notebook.sign(self._access, self._conversation.id, None)
-        self.view = ServingView(kernel.engine, kernel.notebook, settings.keep(), handled=kernel.host.handled_message)
+        self._conversation = new_conversation(settings, parts.setup.environ, secrets.token_hex(ID_BYTES))
+        parts.notebook.sign(self._access, self._conversation.id, None)
+        self.view = ServingView(kernel.engine, parts.notebook, settings.keep(), handled=kernel.host.handled_message)
         self.http = HttpServer()
         gate = ExternalGate(
             FilteredToolset(tools, settings.offers_tool),
             # A copy fixes the settings as of now, regardless of later prompts. Permissions granted by the user are
             # shared.
             replace(
-                kernel.permissions,
+                parts.permissions,
                 levels=settings.levels(),
                 lists=tool_lists(settings),
                 outside=settings.denies_outside(),
-                hooks=command_hooks(kernel.setup.current(), kernel.setup.environ, lambda: (self._conversation.id, "")),
+                hooks=command_hooks(parts.setup.current(), parts.setup.environ, lambda: (self._conversation.id, "")),
             ),
             self._run_terms,
-            kernel.setup.redactor(settings, {_TOKEN: self.http.token}, (_TOKEN,)),
+            parts.setup.redactor(settings, {_TOKEN: self.http.token}, (_TOKEN,)),
             settings.privacy.schema_only,
             self._enter_call,
         )
@@ -117,11 +118,11 @@ class ServingSession:
         Raises:
             NotebookError: The server doesn't start.
         """
-        engine = self._kernel.engine
+        engine = self._parts.kernel.engine
         self._access.begin()
         engine.submit(self.http.start(mcp_server(self._run, version=__version__))).result(START_WAIT)
         try:
-            self._note = register_notebook(_registry_note(self._kernel, self.http))
+            self._note = register_notebook(_registry_note(self._parts.kernel, self.http))
         except NotebookError:
             engine.submit(self._close_server())
             raise
@@ -146,8 +147,8 @@ class ServingSession:
                 self._future.result(END_WAIT)
         self.view.close()
         with suppress(TimeoutError):
-            self._kernel.engine.submit(self._close_server()).result(END_WAIT)
-        self._kernel.engine.submit(self._kernel.notebook.ends.deliver_last())
+            self._parts.kernel.engine.submit(self._close_server()).result(END_WAIT)
+        self._parts.kernel.engine.submit(self._parts.notebook.ends.deliver_last())
 
     def at_exit(self) -> None:
         """Unregister the notebook as the kernel exits."""
@@ -166,9 +167,9 @@ class ServingSession:
         self._take_down()
         with suppress(VibeError):
             async with self._turns.turn(patient=True):
-                await self._kernel.main_thread.call(self.view.close)
+                await self._parts.kernel.main_thread.call(self.view.close)
         await self._close_server()
-        await self._kernel.notebook.ends.deliver_last()
+        await self._parts.notebook.ends.deliver_last()
 
     async def _close_server(self) -> None:
         await self.http.close()
@@ -179,10 +180,10 @@ class ServingSession:
         return RunTerms(attended=await self.view.is_seen(), external=True, approve_all=self._approve_all)
 
     def _copies(self, settings: config.Settings) -> CodeExploration | None:
-        kernel = self._kernel
+        kernel = self._parts.kernel
         if not settings.sandbox.is_used:
             return None
-        return kernel_copies(kernel.main_thread, kernel.shell, kernel.host, kernel.permissions.workspace.root)
+        return kernel_copies(kernel)
 
     def _enter_call(self, agent: str) -> None:
         """Switch to this client's record of read cells. Called on the engine's loop before each of its calls."""
@@ -203,7 +204,7 @@ class ServingSession:
             unregister_notebook(note)
 
 
-def _registry_note(kernel: ServingParts, http: HttpServer) -> NotebookNote:
+def _registry_note(kernel: Kernel, http: HttpServer) -> NotebookNote:
     shell = cast(Any, kernel.shell)
     file = notebook_file(shell.user_ns, os.environ)
     connection = str(getattr(shell.kernel.parent, "connection_file", "") or os.getpid())
@@ -291,7 +292,7 @@ class ServingView:
 
 
 def exposed_tools(
-    kernel: ServingParts, access: CellAccess, turn: BorrowTurn, *, copies: CodeExploration | None
+    kernel: Kernel, access: CellAccess, turn: BorrowTurn, *, copies: CodeExploration | None
 ) -> StaticToolset:
     """Return the tools of a served notebook, each of which runs in a turn on the main thread.
 

@@ -7,16 +7,14 @@ at once and to the model with the next prompt. Nothing is executed again automat
 import concurrent.futures
 import contextlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from IPython.core.interactiveshell import InteractiveShell
-
 from vibe_jupyter import config
-from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.background_cells import BackgroundCells
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import CLOSE_WAIT
 from vibe_jupyter.app.saved_sessions import SavedSessions, local_time, new_conversation
@@ -32,7 +30,6 @@ from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.lost_variables import Move
-    from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.llm.client import SentRequest
     from vibe_jupyter.session.store import SavedSession
 
@@ -47,11 +44,8 @@ _RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
 class SessionParts(NamedTuple):
     """Dependencies of `KernelSessions`."""
 
-    shell: InteractiveShell
-    engine: Engine
+    kernel: Kernel
     setup: KernelSettings
-    notebook: "NotebookAccess | None"
-    variables: Callable[[], Mapping[str, object]]  # the user's variables
     is_busy: Callable[[], bool]  # returns whether a run is active or code of ours occupies the main thread
     cells: BackgroundCells  # cells that runs left in the background
     # Ends a leftover run and discards the conversation's state: session permissions, tool state, reported context.
@@ -63,8 +57,8 @@ class KernelSessions:
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
-        self.shell = parts.shell
-        self.saved = SavedSessions(parts.setup, parts.notebook)
+        self.shell = parts.kernel.shell
+        self.saved = SavedSessions(parts.setup, parts.kernel.notebook)
         self.conversation: Conversation | None = None  # None before the first prompt
         self.background = BackgroundCommands()  # commands that the conversation's tool calls left running
         self.cells = parts.cells
@@ -115,7 +109,7 @@ class KernelSessions:
         Args:
             attended: Whether a user could continue it.
         """
-        if self._offered or self.conversation is not None or not attended or self._parts.notebook is None:
+        if self._offered or self.conversation is not None or not attended or self._parts.kernel.notebook is None:
             return ""
         self._offered = True
         with contextlib.suppress(JournalError):
@@ -139,12 +133,12 @@ class KernelSessions:
 
     def begin_run(self) -> None:
         """Write the open conversation's id to the notebook at the start of a run."""
-        notebook, conversation = self._parts.notebook, self.conversation
+        notebook, conversation = self._parts.kernel.notebook, self.conversation
         if notebook is None or conversation is None or conversation.folder is None:
             return
         if self._named_in_notebook != conversation.id:
             self._named_in_notebook = conversation.id
-            self._parts.engine.submit(notebook.remember_conversation(conversation.id))
+            self._parts.kernel.engine.submit(notebook.remember_conversation(conversation.id))
 
     def end_run(self) -> None:
         """Note the present variables and background jobs in the journal, after a run or a background job has ended."""
@@ -152,14 +146,14 @@ class KernelSessions:
             self.cells.end_run()
         if self.conversation is None:
             return
-        variables = self._parts.variables()
+        variables = self._parts.kernel.host.namespace()
         names = tuple(sorted(name for name, value in variables.items() if type(value) is not ModuleType))
         commands = self.background.running() if self.background.commands else ()
         cells = self.cells.running() if self.cells.jobs else ()
         note = JournalNote(variables=names, background=(*commands, *cells))
         if note != (self._noted or JournalNote(variables=(), background=())):
             self._noted = note
-            writing = self._parts.engine.submit(_note_quietly(self.conversation, note))
+            writing = self._parts.kernel.engine.submit(_note_quietly(self.conversation, note))
             concurrent.futures.wait([writing], timeout=END_NOTE_WAIT)
 
     def resume(self, text: str = "") -> str:
@@ -247,24 +241,24 @@ class KernelSessions:
         self._session_id, self._noted = secrets.token_hex(ID_BYTES), None
         self._lost, self._ended, self._move = (), (), None
         self.cells.forget()
-        ending = self._parts.engine.submit(self.background.end())
+        ending = self._parts.kernel.engine.submit(self.background.end())
         concurrent.futures.wait([ending], timeout=CLOSE_WAIT)
         if self.conversation is not None:
             self.conversation.journal.close()
             self.conversation = None
         if self._client is not None:
-            closing = self._parts.engine.submit(self._client.close())
+            closing = self._parts.kernel.engine.submit(self._client.close())
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
             self._client = None
 
     def notebook_cells(self) -> Sequence[Cell]:
         """Return the notebook's cells if the page responds in time, else ()."""
-        notebook = self._parts.notebook
+        notebook = self._parts.kernel.notebook
         if notebook is None:
             return ()
         notebook.cells.resume()
         with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
-            listing = self._parts.engine.submit(notebook.cells.reads.glance()).result(LISTING_WAIT)
+            listing = self._parts.kernel.engine.submit(notebook.cells.reads.glance()).result(LISTING_WAIT)
             return listing.cells if listing is not None else ()
         return ()
 
@@ -287,9 +281,9 @@ class KernelSessions:
         self.begin_run()
         with without_working_folder():
             from vibe_jupyter.app.lost_variables import Move, loss_text, lost_variables
-        has_notebook = self._parts.notebook is not None
+        has_notebook = self._parts.kernel.notebook is not None
         self._move = Move.of(contents, journal.pid, place.notebook, has_notebook=has_notebook)
-        present = self._parts.variables()
+        present = self._parts.kernel.host.namespace()
         known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
         self._lost = lost_variables(known, present, conversation.history)
         self._ended = next((note.background for note in reversed(contents.notes) if note.background is not None), ())
@@ -299,7 +293,7 @@ class KernelSessions:
 
     def _note(self, note: JournalNote) -> None:
         assert self.conversation is not None
-        writing = self._parts.engine.submit(self.conversation.note(note))
+        writing = self._parts.kernel.engine.submit(self.conversation.note(note))
         try:
             writing.result(NOTE_WAIT)
         except concurrent.futures.TimeoutError:

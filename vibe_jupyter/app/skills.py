@@ -166,7 +166,7 @@ class KernelSkills:
 
             self._brought = ToolsOfSkills()
         brought = self._brought
-        return await self._parts.main_thread.call(lambda: brought.load(skill, look, options))
+        return await self._parts.kernel.main_thread.call(lambda: brought.load(skill, look, options))
 
     def _find(self, current: CurrentSettings) -> FoundSkills:
         beside = (current, Path.home())

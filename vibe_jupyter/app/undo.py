@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.sessions import KernelSessions
 from vibe_jupyter.config.toml_file import vibe_home
 from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import section
-from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Change
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import title_of
@@ -122,18 +121,11 @@ class CodeOfRuns:
 class KernelUndo:
     """Undo of one kernel's runs. Main thread only."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        sessions: KernelSessions,
-        workspace: Workspace,
-        notebook: "NotebookAccess | None",
-        code: CodeOfRuns,
-    ) -> None:
-        self._engine = engine
+    def __init__(self, kernel: Kernel, sessions: KernelSessions, code: CodeOfRuns) -> None:
+        self._engine = kernel.engine
         self._sessions = sessions
-        self._workspace = workspace
-        self._notebook = notebook
+        self._workspace = kernel.workspace
+        self._notebook = kernel.notebook
         self.code = code
         self._begun: tuple[int, str] | None = None  # number and prompt of the active run
         # Start and end of this kernel's runs in seconds since 1970, by conversation folder and run number.

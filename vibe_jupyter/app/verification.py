@@ -2,10 +2,9 @@
 
 import concurrent.futures
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -27,10 +26,10 @@ class VerifiedNotebook(NamedTuple):
 class KernelVerification:
     """Verification and reports of one kernel. Main thread only."""
 
-    def __init__(self, engine: Engine, notebook: "NotebookAccess | None", folder: Path) -> None:
-        self._engine = engine
-        self._notebook = notebook
-        self._folder = folder
+    def __init__(self, kernel: Kernel) -> None:
+        self._engine = kernel.engine
+        self._notebook = kernel.notebook
+        self._folder = kernel.folder
 
     def verify(self, until: str | None) -> VerifiedNotebook:
         """Run all cells from the top, optionally up to one of them. An interrupt ends the fresh kernel.

@@ -5,7 +5,7 @@ Null means absent, and values of an unknown shape are skipped: an answer is judg
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from pydantic import JsonValue
@@ -165,14 +165,10 @@ class ChatDecoder:
             return
         if not self._ids:
             self._ids = (chunk.get("id"),)
-        if not self.finished or self._is_same_answer(chunk.get("id")):
+        if not self.finished or _is_of_answer(chunk.get("id"), self._ids):
             self._read_choices(chunk, choices, whole=whole)
         if usage and not (whole or self.finished):
             self._answer.tell_counts()
-
-    def _is_same_answer(self, chunk_id: JsonValue) -> bool:
-        """Return whether a chunk after the finish still belongs to the answer. Some servers change the id each time."""
-        return chunk_id in (None, "", self._ids[-1]) or len({str(one) for one in self._ids if one}) > 1
 
     def _read_choices(self, chunk: Object, choices: list[JsonValue], *, whole: bool) -> None:
         for choice in choices:
@@ -309,6 +305,11 @@ class ChatDecoder:
         self._answer.usage = Usage(
             prompt_tokens=prompt, completion_tokens=completion, cached_tokens=next(filter(None, cached), 0)
         )
+
+
+def _is_of_answer(chunk_id: JsonValue, ids: Sequence[JsonValue]) -> bool:
+    """Return whether a chunk after the finish still belongs to the answer. Some servers give each chunk a new id."""
+    return chunk_id in (None, "", ids[-1]) or len({str(one) for one in ids if one}) > 1
 
 
 def kind_of_finish(reason: str) -> StopReason | None:
