@@ -67,9 +67,9 @@ def write(folder: Path, made: list[DurableEvent]) -> None:
     folder.mkdir(parents=True)
     header = JournalHeader(session_id="f" * 32, started=journal_time(), pid=1)
     with (folder / "journal.jsonl").open("wb") as file:
-        file.write(encode_record(0, header.started, "header", encode_body(header)))
-        for seq, event in enumerate(made, 1):
-            file.write(encode_record(seq, journal_time(), "event", encode_body(event)))
+        file.write(encode_record(header.started, "header", encode_body(header)))
+        for event in made:
+            file.write(encode_record(journal_time(), "event", encode_body(event)))
 
 
 def main(messages: int) -> int:

@@ -1,4 +1,4 @@
-"""A journal that was damaged, cut, doubled, or written by another version."""
+"""A journal that was damaged, cut, or written by another version."""
 
 import random
 from pathlib import Path
@@ -10,18 +10,26 @@ from hypothesis import strategies as st
 from tests.session.conftest import a_session, user
 from vibe_jupyter.errors import JournalError
 from vibe_jupyter.protocol import DurableEvent
-from vibe_jupyter.session.journal import MAX_LINE, Journal, JournalHeader, encode_body, encode_record, read_journal
+from vibe_jupyter.session.journal import (
+    FORMAT_VERSION,
+    MAX_LINE,
+    Journal,
+    JournalHeader,
+    encode_body,
+    encode_record,
+    read_journal,
+)
+
+TIME = "2026-01-31T12:00:00.000Z"
 
 
-def line(seq: int, event: DurableEvent) -> bytes:
-    return encode_record(seq, "2026-01-31T12:00:00.000Z", "event", encode_body(event))
+def line(event: DurableEvent) -> bytes:
+    return encode_record(TIME, "event", encode_body(event))
 
 
-def header(session_id: str = "s", version: int = 1) -> bytes:
-    started = "2026-01-31T12:00:00.000Z"
-    return encode_record(
-        0, started, "header", encode_body(JournalHeader(version=version, session_id=session_id, started=started, pid=1))
-    )
+def header(session_id: str = "s", version: int = FORMAT_VERSION) -> bytes:
+    written = JournalHeader(version=version, session_id=session_id, started=TIME, pid=1)
+    return encode_record(TIME, "header", encode_body(written))
 
 
 @pytest.fixture
@@ -51,23 +59,22 @@ async def test_cut_anywhere_in_its_last_three_records_it_keeps_all_before(path: 
         assert len(contents.dropped) == (torn != b"" and torn + b"\n" not in lines)
 
 
-async def test_a_flipped_bit_costs_its_own_record_alone_and_is_named(path: Path, whole: bytes) -> None:
+async def test_a_flipped_bit_costs_at_most_the_lines_it_touches(path: Path, whole: bytes) -> None:
     chance = random.Random(7)
     lines = whole.splitlines(keepends=True)
-    ends = {len(b"".join(lines[:number])) - 1 for number in range(1, len(lines) + 1)}
+    ends = {len(b"".join(lines[:number])) - 1 for number in range(1, len(lines))}
     owner = [number for number, text in enumerate(lines) for _ in text]
-    for place in sorted({*range(0, len(whole), 3), *ends}):
+    for place in sorted({*range(0, len(whole) - 1, 3), *ends}):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged)
         contents = read_journal(path)
-        if place in ends:
-            assert contents.events == a_session()
-            continue
-        hurt = owner[place]
-        assert contents.events == tuple(event for number, event in enumerate(a_session(), 1) if number != hurt)
-        assert contents.dropped
-        assert (contents.header is None) == (hurt == 0)
+        touched = {owner[place], owner[place + 1]}
+        spared = [event for number, event in enumerate(a_session(), 1) if number not in touched]
+        assert [event for event in contents.events if event in spared] == spared
+        assert len(contents.events) + len(touched) >= len(a_session())
+        if place in ends:  # two records in one line
+            assert contents.dropped == (f"Line {owner[place] + 1} was passed over: it is damaged.",)
 
 
 @pytest.mark.attack("saved files", always=True)
@@ -75,7 +82,7 @@ async def test_a_flipped_bit_costs_its_own_record_alone_and_is_named(path: Path,
 @settings(deadline=None, max_examples=60)
 def test_no_contents_make_it_raise(tmp_path_factory: pytest.TempPathFactory, noise: bytes, place: int) -> None:
     path = tmp_path_factory.mktemp("noise") / "journal.jsonl"
-    lines = [header(), line(1, user("a")), line(2, user("b"))]
+    lines = [header(), line(user("a")), line(user("b"))]
     path.write_bytes(b"".join([*lines[:place], noise + b"\n", *lines[place:]]))
     assert read_journal(path).events == (user("a"), user("b"))
 
@@ -91,56 +98,45 @@ def test_a_missing_file_is_an_error_with_a_next_step(path: Path) -> None:
         read_journal(path)
 
 
-def test_a_missing_record_is_named_and_what_follows_is_kept(path: Path) -> None:
-    path.write_bytes(header() + line(1, user("a")) + line(4, user("d")))
+def test_a_damaged_line_is_named_once_and_what_follows_is_kept(path: Path) -> None:
+    path.write_bytes(header() + line(user("a")) + line(user("lost"))[:-9] + b"\n{{}}\n" + line(user("d")))
     contents = read_journal(path)
     assert contents.events == (user("a"), user("d"))
-    assert contents.dropped == ("Before line 3: 2 record(s) are missing.",)
-
-
-@pytest.mark.attack("saved files", always=True)
-def test_a_repeated_record_counts_once(path: Path) -> None:
-    path.write_bytes(header() + line(1, user("a")) + line(1, user("a")) + line(2, user("b")))
-    contents = read_journal(path)
-    assert contents.events == (user("a"), user("b"))
-    assert contents.dropped == ("Line 3 was passed over: it repeats record 1.",)
-
-
-@pytest.mark.attack("saved files", always=True)
-def test_a_journal_appended_to_itself_says_everything_once(path: Path) -> None:
-    journal = header() + line(1, user("a")) + line(2, user("b"))
-    path.write_bytes(journal + journal)
-    assert read_journal(path).events == (user("a"), user("b"))
+    assert contents.dropped == (
+        "Line 3 was passed over: it has no end.",
+        "Line 4 was passed over: it is damaged.",
+    )
 
 
 @pytest.mark.attack("saved files", always=True)
 def test_two_journals_in_one_file_are_both_kept_and_the_seam_is_named(path: Path) -> None:
-    path.write_bytes(header("one") + line(1, user("a")) + header("two") + line(1, user("b")))
+    path.write_bytes(header("one") + line(user("a")) + header("two") + line(user("b")))
     contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
+    assert contents.header is not None
+    assert contents.header.session_id == "one"
     assert contents.dropped == ("Line 3: another journal, two, goes on here.",)
 
 
 def test_records_of_a_newer_version_are_passed_over_and_named(path: Path) -> None:
-    new_event = encode_record(2, "2026-01-31T12:00:00.000Z", "event", b'{"type":"cell_painted","colour":"red"}')
+    new_event = encode_record(TIME, "event", b'{"type":"cell_painted","colour":"red"}')
     new_kind = new_event.replace(b'"event"', b'"index"')
-    sealed = encode_record(3, "2026-01-31T12:00:00.000Z", "index", b"{}")  # type: ignore[arg-type]
-    path.write_bytes(header(version=3) + line(1, user("a")) + new_event + sealed + line(4, user("b")) + new_kind)
+    path.write_bytes(header(version=FORMAT_VERSION + 1) + line(user("a")) + new_event + new_kind + line(user("b")))
     contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
-    assert contents.dropped[0] == "Line 1: a newer version wrote this; update vibe-jupyter to read all of it."
-    assert contents.dropped[1].startswith("Line 3 was passed over: this version cannot read the event (")
-    assert contents.dropped[2] == "Line 4 was passed over: this version knows no index record."
-    assert contents.dropped[-1] == "Line 6 was passed over: its checksum is wrong."
+    newer, event, kind = contents.dropped
+    assert newer == "Line 1: a newer version wrote this; update vibe-jupyter to read all of it."
+    assert event.startswith("Line 3 was passed over: this version cannot read it (event: Input tag 'cell_painted'")
+    assert kind == "Line 4 was passed over: this version knows no such record."
 
 
 @pytest.mark.attack("saved files", always=True)
 def test_a_line_longer_than_any_record_is_passed_over_in_bounded_memory(path: Path) -> None:
     with path.open("wb") as file:
-        file.write(header() + line(1, user("a")))
+        file.write(header() + line(user("a")))
         file.truncate(file.tell() + 2 * MAX_LINE + 5)
         file.seek(0, 2)
-        file.write(b"\n" + line(2, user("b")))
+        file.write(b"\n" + line(user("b")))
     contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
     assert contents.dropped == ("Line 3 was passed over: it is longer than any record.",)

@@ -280,7 +280,7 @@ def test_a_deleted_conversation_is_gone_with_its_files_unless_it_is_open(
 
 
 @pytest.mark.requirement("session.migration.versions")
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_each_format_there_was_loads_is_listed_and_goes_on(store: SessionStore, version: int) -> None:
     folder = store.folder / "session_20260131_120000_01234567"
     folder.mkdir(parents=True)

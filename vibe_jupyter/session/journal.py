@@ -1,9 +1,9 @@
-"""Journal of a session: an append-only file of records, byte-for-byte reproducible and readable when damaged.
+"""Journal of a session: an append-only file of JSON lines, each synced before anything is done because of it.
 
-{"seq":7,"time":"2026-01-31T12:00:00.000Z","event":{…},"sum":"0f3a99c1"}
+{"time":"2026-01-31T12:00:00.000Z","event":{…}}
 
-`sum` is the CRC-32 of every byte before ``,"sum"``, so a line can be verified without parsing it. Keys are in this
-order, without white space. JSON strings escape all line breaks, so a record is exactly one line.
+Keys are in this order, without white space. JSON strings escape all line breaks, so a record is exactly one line, and
+damage costs no more than the lines that it touches.
 """
 
 import asyncio
@@ -11,21 +11,19 @@ import errno
 import json
 import os
 import threading
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO, Literal, NamedTuple, Protocol, get_args
+from typing import BinaryIO, Literal, NamedTuple, Protocol
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from vibe_jupyter.errors import JournalError
-from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.protocol import DurableEvent
+from vibe_jupyter.protocol import DurableEvent, LazyModel
 from vibe_jupyter.protocol.messages import Value
 
 try:
@@ -33,18 +31,12 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-FORMAT_VERSION = 2  # version 1 had no notes, and no folder, notebook or origin in its header; it is loaded as it is
+# Earlier versions are loaded as they are. Version 2 had a number and a checksum in each line; version 1 also had no
+# notes, and no folder, notebook or origin in its header.
+FORMAT_VERSION = 3
 MAX_LINE = 64 * 2**20  # bytes; an event holds at most a few images of about 1 MB each
 
 Kind = Literal["header", "event", "note"]
-
-_KINDS: tuple[str, ...] = get_args(Kind)
-_HEAD = lazy_pattern(rb'\{"seq":(\d{1,15}),"time":"([^"]{1,40})","(\w{1,40})":')
-_SUM = lazy_pattern(rb',"sum":"([0-9a-f]{8})"\}\Z')
-# Built on first use, as most models aren't needed before the first request.
-_EVENT: TypeAdapter[DurableEvent] = TypeAdapter(DurableEvent, config=ConfigDict(defer_build=True))
-
-_RECORD_START = lazy_pattern(rb'\{"seq":\d+,"time":"')
 
 FILE_NAME = "journal.jsonl"
 ID_BYTES = 16
@@ -91,12 +83,12 @@ class JournalNote(Value):
 JournalBody = JournalHeader | JournalNote | DurableEvent
 
 
-class JournalRecord(NamedTuple):
-    """An intact line of a journal."""
+class _Line(LazyModel):
+    """A line of a journal, with one of these bodies. Other keys are ignored, such as `seq` and `sum` of version 2."""
 
-    seq: int  # 0 for the header, then consecutive; defines the order, since clocks may jump
-    time: str
-    body: JournalBody
+    header: JournalHeader | None = None
+    event: DurableEvent | None = None
+    note: JournalNote | None = None
 
 
 class UnreadableRecord(Exception):
@@ -122,40 +114,38 @@ def encode_body(body: Value) -> bytes:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-def encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
-    """Return the record as a line with its newline."""
-    line = b'{"seq":%d,"time":"%s","%s":%s' % (seq, time.encode(), kind.encode(), body)
-    return b'%s,"sum":"%08x"}\n' % (line, zlib.crc32(line))
+def encode_record(time: str, kind: Kind, body: bytes) -> bytes:
+    """Return the record as a line with its newline.
+
+    Raises:
+        OSError: It is longer than is read back.
+    """
+    line = b'{"time":"%s","%s":%s}\n' % (time.encode(), kind.encode(), body)
+    if len(line) > MAX_LINE:
+        raise OSError(None, f"the record has {len(line)} bytes, at most {MAX_LINE} are read back")
+    return line
 
 
-def decode_record(line: bytes) -> JournalRecord:
-    """Parse a line without its newline.
+def decode_record(line: bytes) -> JournalBody:
+    """Return the body of a line without its newline.
 
     Raises:
         UnreadableRecord: It is damaged, or of a kind that this version doesn't know.
     """
-    seal = _SUM.search(line, max(0, len(line) - 32))
-    if seal is None:
-        raise UnreadableRecord("it has no end")
-    if zlib.crc32(memoryview(line)[: seal.start()]) != int(seal[1], 16):
-        raise UnreadableRecord("its checksum is wrong")
-    head = _HEAD.match(line)
-    if head is None or (kind := head[3].decode()) not in _KINDS:
-        raise UnreadableRecord(f"this version knows no {head[3].decode() if head else 'such'} record")
-    return JournalRecord(
-        seq=int(head[1]), time=head[2].decode(), body=_decode_body(kind, line[head.end() : seal.start()])
-    )
-
-
-def _decode_body(kind: str, text: bytes) -> JournalBody:
+    if len(line) > MAX_LINE:
+        raise UnreadableRecord("it is longer than any record")
     try:
-        if kind == "event":
-            return _EVENT.validate_json(text)
-        return (JournalHeader if kind == "header" else JournalNote).model_validate_json(text)
+        record = _Line.model_validate_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
+        if not first["loc"]:
+            raise UnreadableRecord("it is damaged" if line.endswith(b"}") else "it has no end") from None
         where = ".".join(str(step) for step in first["loc"])
-        raise UnreadableRecord(f"this version cannot read the {kind} ({where}: {first['msg']})") from None
+        raise UnreadableRecord(f"this version cannot read it ({where}: {first['msg']})") from None
+    body = record.header or record.event or record.note
+    if body is None:
+        raise UnreadableRecord("this version knows no such record")
+    return body
 
 
 class JournalContents(NamedTuple):
@@ -165,108 +155,52 @@ class JournalContents(NamedTuple):
     events: tuple[DurableEvent, ...]
     dropped: tuple[str, ...]  # one sentence per skipped item, with its line number
     notes: tuple[JournalNote, ...] = ()
-    next_seq: int = 1  # number of the next record
 
 
 def read_journal(path: Path) -> JournalContents:
-    """Read everything intact in a journal, in order. Reports damaged records and those of newer versions.
+    """Read everything readable in a journal, in order. Reports damaged records and those of newer versions.
 
     Raises:
         JournalError: The file can't be opened or read at all.
     """
-    reading = _Reading()
+    header: JournalHeader | None = None
+    events: list[DurableEvent] = []
+    notes: list[JournalNote] = []
+    dropped: list[str] = []
     try:
         with path.open("rb") as file:
             for number, line in enumerate(_bounded_lines(file), start=1):
-                reading.take(number, line)
+                try:
+                    body = decode_record(line)
+                except UnreadableRecord as error:
+                    dropped.append(f"Line {number} was passed over: {error}.")
+                    continue
+                if isinstance(body, JournalHeader):
+                    dropped += _header_problems(number, header, body)
+                    header = header or body
+                elif isinstance(body, JournalNote):
+                    notes.append(body)
+                else:
+                    events.append(body)
     except OSError as error:
         raise JournalError(f"Cannot read {path}: {error.strerror}. Start a new session.") from error
-    return reading.contents()
+    return JournalContents(header, tuple(events), tuple(dropped), tuple(notes))
 
 
-class _Reading:
-    """Reader of one journal file, line by line."""
-
-    def __init__(self) -> None:
-        self._header: JournalHeader | None = None
-        self._events: list[DurableEvent] = []
-        self._notes: list[JournalNote] = []
-        self._dropped: list[str] = []
-        self._next = 0
-
-    def take(self, number: int, line: bytes | None) -> None:
-        """Process the next line. None stands for a line longer than any record."""
-        if line is None:
-            self._drop_line(number, "it is longer than any record")
-            return
-        try:
-            self._accept_record(number, decode_record(line))
-        except UnreadableRecord as error:
-            self._rescue_line(number, line, str(error))
-
-    def contents(self) -> JournalContents:
-        return JournalContents(
-            self._header, tuple(self._events), tuple(self._dropped), tuple(self._notes), max(1, self._next)
-        )
-
-    def _rescue_line(self, number: int, line: bytes, why: str) -> None:
-        """Recover intact records from a bad line, which occur if newlines were lost."""
-        starts = [match.start() for match in _RECORD_START.finditer(line)]
-        ends = [*starts[1:], len(line)]
-        rescued = [
-            record for start, end in zip(starts, ends, strict=False) if (record := _intact_record(line[start:end]))
-        ]
-        if not rescued or len(rescued) < len(starts):
-            self._drop_line(number, why)
-        for record in rescued:
-            self._accept_record(number, record)
-
-    def _accept_record(self, number: int, record: JournalRecord) -> None:
-        if isinstance(record.body, JournalHeader):
-            self._accept_header(number, record.body)
-            return
-        if record.seq < self._next:
-            self._drop_line(number, f"it repeats record {record.seq}")
-            return
-        if record.seq > self._next > 0:
-            self._dropped.append(f"Before line {number}: {record.seq - self._next} record(s) are missing.")
-        if isinstance(record.body, JournalNote):
-            self._notes.append(record.body)
-        else:
-            self._events.append(record.body)
-        self._next = record.seq + 1
-
-    def _accept_header(self, number: int, header: JournalHeader) -> None:
-        if header == self._header:
-            return
-        if self._header is not None:
-            self._dropped.append(f"Line {number}: another journal, {header.session_id}, goes on here.")
-        if header.version > FORMAT_VERSION:
-            self._dropped.append(f"Line {number}: a newer version wrote this; update vibe-jupyter to read all of it.")
-        self._header = self._header or header
-        self._next = 1
-
-    def _drop_line(self, number: int, why: str) -> None:
-        self._dropped.append(f"Line {number} was passed over: {why}.")
+def _header_problems(number: int, first: JournalHeader | None, header: JournalHeader) -> Iterator[str]:
+    if first is not None:
+        yield f"Line {number}: another journal, {header.session_id}, goes on here."
+    if header.version > FORMAT_VERSION:
+        yield f"Line {number}: a newer version wrote this; update vibe-jupyter to read all of it."
 
 
-def _intact_record(piece: bytes) -> JournalRecord | None:
-    """Parse a record whose last byte may be the remainder of a damaged newline."""
-    for candidate in (piece, piece[:-1]):
-        try:
-            return decode_record(candidate)
-        except UnreadableRecord:
-            continue
-    return None
-
-
-def _bounded_lines(file: BinaryIO) -> Iterator[bytes | None]:
-    """Yield lines without newlines, using bounded memory."""
+def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield lines without newlines, and of those longer than any record only the beginning."""
     while line := file.readline(MAX_LINE + 1):
-        whole = line.endswith(b"\n") or len(line) <= MAX_LINE
-        yield line.removesuffix(b"\n") if whole else None
-        while not whole and (line := file.readline(MAX_LINE + 1)):
-            whole = line.endswith(b"\n")
+        rest = line
+        while len(rest) > MAX_LINE and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_LINE + 1)
+        yield line.removesuffix(b"\n")
 
 
 class _Tail:
@@ -371,9 +305,8 @@ class Journal:
     A failed write only fails its own `append`; the next one first truncates the file to its last good end.
     """
 
-    def __init__(self, path: Path, tail: _Tail, *, seq: int = 1) -> None:
+    def __init__(self, path: Path, tail: _Tail) -> None:
         self.path = path
-        self._seq = seq  # number of the next record; used on the writer thread
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
@@ -424,7 +357,7 @@ class Journal:
             raise _cannot_record(path, error) from error
         try:
             tail.lock()
-            tail.append(_encode_record(0, header.started, "header", encode_body(header)))
+            tail.append(encode_record(header.started, "header", encode_body(header)))
             with suppress(OSError):  # some file systems reject fsync on directories
                 _sync_folder(folder)
         except OSError as error:
@@ -461,7 +394,7 @@ class Journal:
         except BaseException:
             tail.close()
             raise
-        return cls(path, tail, seq=contents.next_seq), contents
+        return cls(path, tail), contents
 
     @property
     def folder(self) -> Path | None:
@@ -498,13 +431,12 @@ class Journal:
         """Run the writer thread: process jobs in order until the end mark."""
         while (job := self._jobs.get()) is not None:
             try:
-                tail.append(_encode_record(self._seq, job.time, job.kind, job.body))
+                tail.append(encode_record(job.time, job.kind, job.body))
             except OSError as error:
                 job.done.set_exception(_cannot_record(self.path, error))
             except MemoryError:
                 job.done.set_exception(JournalError(f"Cannot record in {self.path}: out of memory."))
             else:
-                self._seq += 1
                 job.done.set_result(None)
         # Nothing waits for this, and the reader can handle a torn tail.
         with suppress(OSError):
@@ -523,19 +455,12 @@ class UnkeptJournal:
         """Do nothing."""
 
 
-def _encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
-    line = encode_record(seq, time, kind, body)
-    if len(line) > MAX_LINE:
-        raise OSError(None, f"the record has {len(line)} bytes, at most {MAX_LINE} are read back")
-    return line
-
-
 def _writer_of(path: Path) -> int | None:
     """Return the process that writes a journal, if recorded."""
     with suppress(JournalError):
-        header, _, _, notes, _ = read_journal(path)
-        pids = [note.pid for note in notes if note.pid is not None]
-        return pids[-1] if pids else header and header.pid
+        contents = read_journal(path)
+        pids = [one.pid for one in (contents.header, *contents.notes) if one is not None and one.pid is not None]
+        return pids[-1] if pids else None
     return None
 
 

@@ -47,7 +47,7 @@ INDEX_NAME: Final = "index.json"
 INDEX_VERSION: Final = 1
 NEAREST: Final = 3  # conversations suggested if none has the id
 _LIKE: Final = 0.3
-_TIME: Final = lazy_pattern(rb'\{"seq":\d{1,15},"time":"([^"]{1,40})","')
+_TIME: Final = lazy_pattern(rb'\{(?:"seq":\d{1,15},)?"time":"([^"]{1,40})","')  # older versions wrote a number
 _EVENT: Final = b'"event":{"type":"'
 _MESSAGE: Final = b'message_added","message":{"role":"'
 _TOLD: Final = (b"run_started", b"run_finished")
@@ -187,9 +187,9 @@ class SessionStore:
         )
         try:
             with (folder / FILE_NAME).open("ab") as new:
-                for seq, body in enumerate(bodies, start=1):
+                for body in bodies:
                     kind = "note" if isinstance(body, JournalNote) else "event"
-                    new.write(encode_record(seq, time, kind, encode_body(body)))
+                    new.write(encode_record(time, kind, encode_body(body)))
                 new.flush()
                 os.fsync(new.fileno())
         except OSError as error:
@@ -358,7 +358,7 @@ class _Summary:
         elif kind.startswith(_EVENT) and not kind[len(_EVENT) :].startswith(_TOLD):
             return
         with contextlib.suppress(UnreadableRecord):
-            self._take_body(decode_record(line.rstrip(b"\n")).body)
+            self._take_body(decode_record(line.rstrip(b"\n")))
 
     def _take_body(self, body: object) -> None:
         match body:
@@ -391,6 +391,6 @@ class _Summary:
 
 def _is_header(line: bytes) -> bool:
     try:
-        return isinstance(decode_record(line.rstrip(b"\n")).body, JournalHeader)
+        return isinstance(decode_record(line.rstrip(b"\n")), JournalHeader)
     except UnreadableRecord:
         return False
