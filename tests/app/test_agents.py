@@ -283,7 +283,7 @@ def test_a_broken_file_is_reported_with_its_name_and_the_other_agents_are_there(
         listed = session.run("%vibe agent").text
         unknown = session.run("%vibe agent broken").text
     for text in (shown, listed, unknown):
-        assert f"{path}, line 1: safety: expected" in text.replace("&#x27;", "'")
+        assert f"{path}, at safety: expected" in text.replace("&#x27;", "'")
     assert "whole" in listed
 
 

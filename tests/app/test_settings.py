@@ -117,10 +117,10 @@ def test_the_environment_wins_over_the_file(environ: dict[str, str]) -> None:
     ("text", "words"),
     [
         ("active_model = \n", "line 1"),
-        ('\nmax_turns = "many"\n', "line 2: max_turns: expected a whole number"),
-        ('[[models]]\nprovider = "p"\nname = 1\n', "line 3: models.0.name: expected text in quotes"),
-        ('transcript = "short"\n', "line 1: transcript: expected 'full', 'summary' or 'none'"),
-        ('[tools.run_code]\npermission = "sometimes"\n', "line 2: tools.run_code.permission: expected 'always', 'ask'"),
+        ('\nmax_turns = "many"\n', "at max_turns: expected a whole number"),
+        ('[[models]]\nprovider = "p"\nname = 1\n', "at models.0.name: expected text in quotes"),
+        ('transcript = "short"\n', "at transcript: expected 'full', 'summary' or 'none'"),
+        ('[tools.run_code]\npermission = "sometimes"\n', "at tools.run_code.permission: expected 'always', 'ask'"),
         ('[[models]]\nname = "m"\nprovider = "nowhere"\nalias = "x"\n', "nowhere"),
     ],
 )

@@ -173,7 +173,7 @@ def test_an_agent_counts_as_soon_as_its_file_appears_changes_or_goes(
 def test_a_wrong_setting_is_told_at_each_reading_until_it_is_right(settings: KernelSettings) -> None:
     own_file(settings).write_text('max_turns = "many"\n', encoding="utf-8")
     for _ in range(2):
-        with pytest.raises(ConfigError, match="line 1: max_turns: expected a whole number"):
+        with pytest.raises(ConfigError, match="at max_turns: expected a whole number"):
             settings.read()
     own_file(settings).write_text("max_turns = 7\n", encoding="utf-8")
     assert settings.settings().max_turns == 7

@@ -63,14 +63,14 @@ def test_what_a_file_leaves_out_is_neutral_an_agent_and_named_as_the_file_is() -
     ("text", "words"),
     [
         ("safety = ", "is not TOML"),
-        ('\nsafety = "harmless"', "line 2: safety: expected 'safe', 'neutral', 'destructive' or 'yolo'"),
-        ('agent_type = "helper"', "line 1: agent_type: expected 'agent' or 'subagent'"),
-        ('name = "a/b"', "line 1: name: expected a name, not a path"),
-        ('max_turns = "many"', "line 1: max_turns: expected a whole number"),
-        ('[tools.bash]\npermission = "sometimes"', "line 2: tools.bash.permission: expected 'always'"),
+        ('\nsafety = "harmless"', "x.toml, at safety: expected 'safe', 'neutral', 'destructive' or 'yolo'"),
+        ('agent_type = "helper"', "x.toml, at agent_type: expected 'agent' or 'subagent'"),
+        ('name = "a/b"', "x.toml, at name: expected a name, not a path"),
+        ('max_turns = "many"', "x.toml, at max_turns: expected a whole number"),
+        ('[tools.bash]\npermission = "sometimes"', "x.toml, at tools.bash.permission: expected 'always'"),
     ],
 )
-def test_a_broken_file_is_refused_with_its_name_and_line(text: str, words: str) -> None:
+def test_a_broken_file_is_refused_with_its_name_and_key(text: str, words: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read_profile(profile_of(text))
     assert str(Path("agents") / "x.toml") in str(raised.value)

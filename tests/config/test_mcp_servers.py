@@ -53,9 +53,11 @@ def test_every_key_of_a_program_and_of_an_address_is_taken(home: Home) -> None:
             disabled=True,
             disabled_tools=("write_*",),
             sampling=True,
-            origin=f"{home.file}, line 1",
+            origin=f"{home.file}, at mcp_servers.files",
         ),
-        ToolServer("far", ServerAddress("https://a.example/mcp", {"X": "y"}), origin=f"{home.file}, line 14"),
+        ToolServer(
+            "far", ServerAddress("https://a.example/mcp", {"X": "y"}), origin=f"{home.file}, at mcp_servers.far"
+        ),
     )
 
 
@@ -78,10 +80,10 @@ def test_an_unknown_transport_is_reported_and_does_not_stop_the_other_servers(ho
     found = mcp_servers(reading)
     assert [one.name for one in found.servers] == ["c"]
     assert found.problems == (
-        f"{home.file}, line 1: the MCP server a is left out: it has the transport 'pigeon'; there is stdio, http and "
-        "streamable-http.",
-        f"{home.file}, line 5: the MCP server b is left out: it speaks the older transport sse, which is no longer "
-        "used; most servers offer http under another address.",
+        f"{home.file}, at mcp_servers.a: the MCP server a is left out: it has the transport 'pigeon'; there is stdio, "
+        "http and streamable-http.",
+        f"{home.file}, at mcp_servers.b: the MCP server b is left out: it speaks the older transport sse, which is no "
+        "longer used; most servers offer http under another address.",
     )
 
 
@@ -90,7 +92,7 @@ def test_servers_are_declared_and_a_repeated_name_is_an_error_that_names_it(home
     one, two = servers(home, f"{program(('a',), name='one')}{program(('b',), name='two')}")
     assert (one.name, two.name) == ("one", "two")
     home.user(f"{program(('a',), name='twice')}{program(('b',), name='twice')}")
-    with pytest.raises(ConfigError, match=r"line 4: \[\[mcp_servers\]\] names 'twice' a second time"):
+    with pytest.raises(ConfigError, match=r"config\.toml: \[\[mcp_servers\]\] names 'twice' a second time"):
         home.read()
 
 
@@ -125,14 +127,14 @@ def test_names_are_cleaned_and_two_that_become_one_are_told(home: Home) -> None:
     assert first == "my_server"
     assert second.startswith("server_")
     (problem,) = found.problems
-    assert "line 4: an MCP server is named my_server already, in" in problem
+    assert "at mcp_servers.my server: an MCP server is named my_server already, in" in problem
 
 
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ('command = ""', "line 2: mcp_servers.0.command: expected the name of a program"),
-        ("command = []", "line 2: mcp_servers.0.command: expected the name of a program"),
+        ('command = ""', "at mcp_servers.0.command: expected the name of a program"),
+        ("command = []", "at mcp_servers.0.command: expected the name of a program"),
         ('command = "a"\nstartup_timeout_sec = 0', "mcp_servers.0.startup_timeout_sec: expected more than 0"),
         ('command = "a"\ntool_timeout_sec = inf', "mcp_servers.0.tool_timeout_sec: expected 86400 or less"),
         ('url = ""', "mcp_servers.0.url: expected some text"),
@@ -140,7 +142,7 @@ def test_names_are_cleaned_and_two_that_become_one_are_told(home: Home) -> None:
         ('command = "a"\nenv = {A = 1}', "mcp_servers.0.env.A: expected text"),
     ],
 )
-def test_a_wrong_value_is_an_error_with_its_line_and_key(home: Home, entry: str, words: str) -> None:
+def test_a_wrong_value_is_an_error_with_its_key(home: Home, entry: str, words: str) -> None:
     home.user(f"[[mcp_servers]]\n{entry}\n")
     with pytest.raises(ConfigError) as raised:
         home.read()
@@ -155,7 +157,7 @@ def test_variables_are_filled_in_when_a_server_is_to_start_and_no_earlier(home: 
     (one,) = mcp_servers(home.read()).servers
     assert "value-of-the-token" not in repr(one)
     assert one.variables == ("FOLDER", "SECRET_TOKEN")
-    with pytest.raises(ConfigError, match=r"line 1: the MCP server a: the variable SECRET_TOKEN is not set"):
+    with pytest.raises(ConfigError, match=r"at mcp_servers\.a: the MCP server a: the variable SECRET_TOKEN is not set"):
         one.filled({})
     filled = one.filled({"SECRET_TOKEN": "value-of-the-token", "FOLDER": ""})
     assert filled.at == ServerProgram(

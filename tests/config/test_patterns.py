@@ -30,7 +30,7 @@ def test_a_regular_expression_means_whole_names_and_a_wrong_one_is_an_error_nami
     assert not matches_pattern("re:serena", "serena_find")
     for key in ("enabled_tools", "disabled_tools", "enabled_agents", "disabled_skills"):
         home.user(f'\n{key} = ["ok", "re:("]\n')
-        with pytest.raises(ConfigError, match=rf"line 2: {key}\.1: 're:\(' is not a regular expression"):
+        with pytest.raises(ConfigError, match=rf"config\.toml, at {key}\.1: 're:\(' is not a regular expression"):
             home.read()
 
 

@@ -85,7 +85,7 @@ def test_a_level_never_becomes_wider(home: Home, own: str, theirs: str, level: s
 
 def test_a_project_is_read_beside_a_wrong_value_of_the_users(home: Home) -> None:
     home.user('[tools.bash]\npermission = ["ask"]\n')
-    with pytest.raises(ConfigError, match=r"line 2: tools\.bash\.permission: expected 'always'"):
+    with pytest.raises(ConfigError, match=r"config\.toml, at tools\.bash\.permission: expected 'always'"):
         home.read(project='[tools.grep]\npermission = "ask"\n[tools.bash]\npermission = "always"\n', trusted=False)
     settings = home.read(project='[tools.bash]\npermission = "never"\n', trusted=False).settings
     assert settings.levels() == {"bash": "never"}

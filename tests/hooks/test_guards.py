@@ -102,7 +102,7 @@ def test_ask_stops_and_goes_on_where_the_guards_are_ignored(tmp_path: Path) -> N
         (tmp_path / "vibe" / "config.toml").write_text(CONFIG.format(url=model.url), encoding="utf-8")
         stopped = ask(tmp_path)
         assert (stopped.returncode, stopped.stdout, model.requests) == (2, "", [])
-        assert f"{tmp_path}/.vibe/config.toml, line 1: deny_network would restrict the agent" in stopped.stderr
+        assert f"{tmp_path}/.vibe/config.toml: deny_network would restrict the agent" in stopped.stderr
         assert "before bash runs" in stopped.stderr
         ignored = ask(tmp_path, VIBE_IGNORED_GUARDS="project_hooks,deny_network")
         assert (ignored.returncode, ignored.stdout) == (0, "Done.\n")

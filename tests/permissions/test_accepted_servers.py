@@ -11,7 +11,7 @@ from vibe_jupyter.mcp.acceptance import AcceptedServers, ServerIdentity, server_
 
 FOLDER = Path("/work")
 PROGRAM = ServerProgram(("npx", "-y", "server one", "--root=."), {"B_TOKEN": "${GITHUB}", "A": "literal"})
-SERVER = ToolServer("files", PROGRAM, origin="/home/me/.vibe/config.toml, line 3")
+SERVER = ToolServer("files", PROGRAM, origin="/home/me/.vibe/config.toml, at mcp_servers.files")
 REMOTE = ToolServer(
     "far", ServerAddress("https://Me:pw@Example.org:8443/mcp?x=1", {"Authorization": "Bearer ${KEY}"}), origin="f"
 )
@@ -31,7 +31,7 @@ def test_a_program_is_shown_with_its_exact_command_its_folder_and_the_names_of_i
     assert named(SERVER).shown == (
         "files runs npx -y 'server one' --root=.",
         "  in /work, with A, B_TOKEN from ${GITHUB}",
-        "  from /home/me/.vibe/config.toml, line 3",
+        "  from /home/me/.vibe/config.toml, at mcp_servers.files",
     )
 
 

@@ -51,7 +51,7 @@ def _written_lines(reading: SettingsReading, environ: Mapping[str, str]) -> Iter
     for path, node in reading.tree.leaves():
         if path and _is_known(path) and node.plain() not in (None, ""):
             value = _shown_value(path, node.plain(), environ)
-            origins = {str(item.origin): None for item in node.items} or {str(node.origin): None}
+            origins = {item.origin.source: None for item in node.items} or {node.origin.source: None}
             yield f"{key_text(path, reading.tree)} = {value}", " and ".join(origins)
 
 

@@ -272,7 +272,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Load the settings without a project's.
 
     Raises:
-        ConfigError: Invalid TOML, or a value of the wrong type; the message names file, line and key.
+        ConfigError: Invalid TOML, or a value of the wrong type; the message names file and key.
     """
     return read_settings(environ).settings
 
@@ -297,7 +297,7 @@ def read_settings(
         flags: Options of one prompt, keyed by the settings that they override.
 
     Raises:
-        ConfigError: Invalid TOML, or a value of the wrong type; the message names file, line and key, or the variable.
+        ConfigError: Invalid TOML, or a value of the wrong type; the message names file and key, or the variable.
     """
     warnings: list[str] = []
     unheeded: list[UnheededKey] = []
@@ -463,15 +463,15 @@ def _unite_by_name(weak: SettingNode, strong: SettingNode, name: Callable[[Setti
 
 def _check_names(layer: SettingNode) -> None:
     for key, name in NAMED_LISTS.items():
-        seen: dict[str, SettingNode] = {}
+        seen = set[str]()
         for entry in layer.table[key].items if key in layer.table else ():
             known = name(entry)
             if known and known in seen:
                 raise ConfigError(
-                    f"{entry.origin}: [[{key}]] names {known!r} a second time; the first is in line "
-                    f"{seen[known].origin.line}. Give one of them another {'alias' if key == 'models' else 'name'}."
+                    f"{entry.origin.source}: [[{key}]] names {known!r} a second time. Give one of them another "
+                    f"{'alias' if key == 'models' else 'name'}."
                 )
-            seen[known] = entry
+            seen.add(known)
 
 
 def _entry_text(entry: SettingNode, key: str) -> str:

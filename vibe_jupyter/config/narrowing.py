@@ -77,7 +77,7 @@ class UnheededKey(NamedTuple):
     """An unsupported key that would restrict the agent."""
 
     key: str
-    origin: str  # the file and, if known, the line; or the variable
+    origin: str  # the file or the variable
 
     @property
     def text(self) -> str:
@@ -167,7 +167,7 @@ def _in_table(node: SettingNode, model: type[BaseModel], below: str) -> Iterator
                 yield from _in_table(table, kind, f"{below}{key}.")
         elif key in _KNOWN:
             if _KNOWN[key](inner.plain()):
-                yield UnheededKey(f"{below}{key}", str(inner.origin))
+                yield UnheededKey(f"{below}{key}", inner.origin.source)
         elif key not in unused:
             yield from _unknown(inner, key, below)
 
@@ -185,7 +185,7 @@ def _in_tools(tools: SettingNode) -> Iterator[UnheededKey]:
 
 def _unknown(node: SettingNode, key: str, below: str) -> Iterator[UnheededKey]:
     if narrows_by_its_words(key, node.plain()):
-        yield UnheededKey(f"{below}{key}", str(node.origin))
+        yield UnheededKey(f"{below}{key}", node.origin.source)
     elif node.is_table:
         for name, inner in node.table.items():
             yield from _unknown(inner, name, f"{below}{key}.")

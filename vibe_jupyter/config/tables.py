@@ -13,7 +13,7 @@ REGEX: Final = "re:"
 
 
 class Entry(LazyModel):
-    """A table of the settings. Unknown keys are reported by `vibe_jupyter.config.validation`, which has their lines."""
+    """A table of the settings. Unknown keys are reported by `vibe_jupyter.config.validation`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -1,8 +1,4 @@
-"""Settings as written: each value with the file and line it comes from.
-
-tomllib doesn't report lines. But each statement of TOML (a header, or a key with its value) is a valid document, so
-parsing the file statement by statement reveals where each begins, whatever strings and arrays contain.
-"""
+"""Settings as written: each value with the file it comes from, and its key there."""
 
 import importlib
 import os
@@ -30,10 +26,6 @@ LayerName = Literal["default", "user", "project", "agent", "environment", "flag"
 Step = str | int
 
 DEEPEST: Final = 50  # nesting depth of tables and lists
-# Characters parsed per character of the file before line numbers are given up: an array of many lines is parsed again
-# with each of its lines, in quadratic time.
-LOCATING: Final = 2
-LOCATING_FREE: Final = 100_000  # characters always parsed; a tenth for a project's file, which may be untrusted
 MOST_PARTS: Final = 16  # parts of one dotted key in a project's file; tomllib's time is quadratic in them
 # Strings, quoted keys and comments, including unterminated ones, so that each is skipped once.
 _STRING: Final = lazy_pattern(
@@ -76,13 +68,17 @@ class SettingOrigin(NamedTuple):
 
     layer: LayerName
     path: Path | None = None  # None unless it was set in a file
-    line: int | None = None  # from 1; None if unknown
+    key: Place = ()  # as written in the file, with entries of lists by name if they have one; () if unknown
     name: str = ""  # the variable or option, unless it was set in a file
 
+    @property
+    def source(self) -> str:
+        """The file, variable or option."""
+        return str(self.path) if self.path is not None else self.name or self.layer
+
     def __str__(self) -> str:
-        if self.path is not None:
-            return f"{self.path}, line {self.line}" if self.line is not None else str(self.path)
-        return self.name or self.layer
+        key = ".".join(step if step.isprintable() else repr(step) for step in map(str, self.key))
+        return f"{self.source}, at {key}" if key else self.source
 
 
 class SettingNode(NamedTuple):
@@ -162,7 +158,7 @@ def read_toml(path: Path, layer: LayerName) -> SettingNode | None:
     """Read the settings in a file, or return None if it doesn't exist.
 
     Raises:
-        ConfigError: It can't be read, or isn't TOML; the message names the file and, if known, the line.
+        ConfigError: It can't be read, or isn't TOML; the message names the file and, for a syntax error, the line.
     """
     try:
         text = read_plain_file(path).decode("utf-8-sig")
@@ -177,7 +173,7 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
     """Parse settings.
 
     Raises:
-        ConfigError: Invalid TOML, or a key with too many parts in a project's file; the message names file and line.
+        ConfigError: Invalid TOML, or a key with too many parts in a project's file; the message names the file.
     """
     if layer != "project":
         return _parse(text, path, layer)
@@ -204,28 +200,33 @@ def _parse(text: str, path: Path, layer: LayerName) -> SettingNode:
 
     try:
         values: dict[str, Any] = tomllib.loads(text)
-        lines = _key_lines(text, LOCATING_FREE // 10 if layer == "project" else LOCATING_FREE)
     except ValueError as error:  # includes a number of thousands of digits
         raise ConfigError(f"{path} is not TOML: {error}. Fix that line, then try again.") from error
     except RecursionError:
         raise _too_deep(path) from None
 
-    def place(value: Any, at: Place, line: int | None) -> SettingNode:
+    def place(value: Any, at: Place) -> SettingNode:
         if len(at) > DEEPEST:
             raise _too_deep(path)
-        line = lines.get(at, line)
-        origin = SettingOrigin(layer, path, line)
+        origin = SettingOrigin(layer, path, at)
         if isinstance(value, Mapping):
             table: Mapping[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
-            return SettingNode({key: place(item, (*at, key), line) for key, item in table.items()}, origin)
+            return SettingNode({key: place(item, (*at, key)) for key, item in table.items()}, origin)
         if isinstance(value, list):
             items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
-            return SettingNode([place(item, (*at, number), line) for number, item in enumerate(items)], origin)
+            return SettingNode([place(one, (*at, _step_to(one, number))) for number, one in enumerate(items)], origin)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise ConfigError(f"{origin}: a number is larger than TOML's integers may be. Fix it, then try again.")
+            raise ConfigError(f"{origin}: the number is larger than TOML's integers may be. Fix it, then try again.")
         return SettingNode(_json_value(value), origin)
 
-    return place(values, (), None)
+    return place(values, ())
+
+
+def _step_to(item: Any, number: int) -> Step:
+    """Return the name of an entry in a list of tables, or its number."""
+    table = cast("dict[str, object]", item) if isinstance(item, dict) else {}
+    name = table.get("alias", table.get("name"))
+    return name if isinstance(name, str) and name else number
 
 
 def _passed_over(found: re.Match[str]) -> str:
@@ -240,64 +241,6 @@ def _too_deep(path: Path) -> ConfigError:
 def _json_value(value: Any) -> JsonValue:
     """Convert dates and times to text."""
     return value if isinstance(value, str | int | float | bool) else str(value)
-
-
-def _key_lines(text: str, free: int) -> dict[Place, int]:
-    """Return the line of each header and key."""
-    import tomllib  # noqa: PLC0415 - already imported
-
-    found: dict[Place, int] = {}
-    counts: dict[Place, int] = {}
-    prefix: Place = ()
-    statement, start = "", 1
-    left = free + LOCATING * len(text)
-    for number, line in enumerate(text.split("\n"), 1):
-        start = start if statement else number
-        statement += line + "\n"
-        left -= len(statement)
-        if left < 0:
-            break
-        try:
-            value: dict[str, Any] = tomllib.loads(statement)
-        except (ValueError, RecursionError):
-            continue
-        is_header, statement = statement.lstrip().startswith("["), ""
-        if is_header:
-            prefix = _header_path(value, counts)
-            found[prefix] = start
-        else:
-            for path in _key_paths(value):
-                found.setdefault((*prefix, *path), start)
-    return found
-
-
-def _header_path(value: dict[str, Any], counts: dict[Place, int]) -> Place:
-    """Return the path that a header opens. `counts` maps arrays of tables to their last index."""
-    path: list[Step] = []
-    table = value
-    while table:
-        key, inside = next(iter(table.items()))
-        path.append(key)
-        table = _table_or_empty(inside)
-        if isinstance(inside, list):
-            counts[tuple(path)] = counts.get(tuple(path), -1) + 1
-        if tuple(path) in counts:
-            path.append(counts[tuple(path)])
-    return tuple(path)
-
-
-def _key_paths(value: dict[str, Any]) -> list[Place]:
-    """Return all paths in the value of one key."""
-    paths: list[Place] = []
-    for key, inner in value.items():
-        paths.append((key,))
-        paths += [(key, *path) for path in _key_paths(_table_or_empty(inner))]
-    return paths
-
-
-def _table_or_empty(value: object) -> dict[str, Any]:
-    """Return the value if it is a table, else an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def use_model(

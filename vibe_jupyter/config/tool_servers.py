@@ -37,4 +37,4 @@ class ToolServer(NamedTuple):
     disabled: bool = False
     disabled_tools: tuple[str, ...] = ()  # patterns of names that aren't offered
     sampling: bool = False  # whether it may request completions from the model; the user approves each request
-    origin: str = ""  # where it is declared, such as `~/.vibe/config.toml:12`
+    origin: str = ""  # where it is declared, such as `~/.vibe/config.toml, at mcp_servers.files`

@@ -69,7 +69,7 @@ def validate_settings(tree: SettingNode) -> Settings:
     tuples.
 
     Raises:
-        ConfigError: A value is invalid; the message names file, line and key, or the variable.
+        ConfigError: A value is invalid; the message names file and key, or the variable.
     """
     try:
         settings = Settings.model_validate_json(json.dumps(tree.plain()), strict=True)
@@ -103,8 +103,8 @@ def move_renamed_keys(layer: SettingNode) -> tuple[SettingNode, list[str]]:
     rest = {key: node for key, node in context.table.items() if key not in strayed}
     table = {**strayed, **table, "project_context": SettingNode(rest, context.origin) if context.is_table else context}
     told = [
-        f"{node.origin}: {key} belongs to the top of the file, before the first [table]; below [project_context] it "
-        "is accepted anyway."
+        f"{node.origin.source}: {key} belongs to the top of the file, before the first [table]; below "
+        "[project_context] it is accepted anyway."
         for key, node in strayed.items()
     ]
     return SettingNode(table, layer.origin), told
@@ -112,22 +112,22 @@ def move_renamed_keys(layer: SettingNode) -> tuple[SettingNode, list[str]]:
 
 def unknown_keys(layer: SettingNode) -> list[str]:
     """Return a warning for each key of a layer that has no effect."""
-    return list(_in_table(layer, Settings, ""))
+    return list(_in_table(layer, Settings))
 
 
-def _in_table(node: SettingNode, model: type[BaseModel], below: str) -> Iterator[str]:
+def _in_table(node: SettingNode, model: type[BaseModel]) -> Iterator[str]:
     unused = model.unused if issubclass(model, Entry) else frozenset[str]()
     for key, inner in node.table.items():
         field = model.model_fields.get(key)
         if field is not None and field.annotation == dict[str, ToolEntry]:
             yield from _in_tools(inner)
-        elif not below and key in _TOOL_LISTS:
+        elif model is Settings and key in _TOOL_LISTS:
             yield from _in_tool_list(inner)
         elif field is not None:
             for table, kind in tables_in(inner, field.annotation):
-                yield from _in_table(table, kind, f"{below}{key}.")
+                yield from _in_table(table, kind)
         elif key not in unused:
-            yield _unknown_key_text(inner, key, below, model.model_fields)
+            yield _unknown_key_text(inner, key, model.model_fields, is_top=model is Settings)
 
 
 def _in_tools(tools: SettingNode) -> Iterator[str]:
@@ -142,7 +142,8 @@ def _in_tools(tools: SettingNode) -> Iterator[str]:
             continue
         for key, inner in tool.table.items():
             if key not in ToolEntry.model_fields and key not in options.model_fields and key not in UNUSED_OPTIONS:
-                yield _unknown_key_text(inner, key, f"tools.{name}.", [*ToolEntry.model_fields, *options.model_fields])
+                known = [*ToolEntry.model_fields, *options.model_fields]
+                yield _unknown_key_text(inner, key, known, is_top=False)
 
 
 def _in_tool_list(names: SettingNode) -> Iterator[str]:
@@ -156,9 +157,9 @@ def _in_tool_list(names: SettingNode) -> Iterator[str]:
                 yield f"{item.origin}: there is no tool {item.value}. Did you mean {near[0]}?"
 
 
-def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection[str]) -> str:
-    where = f"{node.origin}: {below}{key} has no effect."
-    if below and key in Settings.model_fields:
+def _unknown_key_text(node: SettingNode, key: str, known: Collection[str], *, is_top: bool) -> str:
+    where = f"{node.origin}: {'it' if node.origin.key else key} has no effect."
+    if not is_top and key in Settings.model_fields:
         return f"{where} {key} belongs to the top of the file, before the first [table]."
     near = near_names(key, known)
     if near:
@@ -200,11 +201,14 @@ def describe_problem(problem: ErrorDetails) -> str:
 
 
 def config_error(error: ValidationError, tree: SettingNode, at: tuple[Step, ...] = ()) -> ConfigError:
-    """Build an error from the first problem, naming the file and line or the variable."""
+    """Build an error from the first problem, naming the file or variable, and the key."""
     problem = error.errors(include_url=False)[0]
     path = (*at, *problem["loc"])
     origin = tree.at(path).origin
-    return ConfigError(f"{origin}: {key_text(path, tree)}: {describe_problem(problem)}. Fix it, then try again.")
+    where = str(origin) if origin.key else f"{origin}: {key_text(path, tree)}"
+    is_missing = problem["type"] == "missing" and origin.key
+    said = f"{path[-1]} is required but missing" if is_missing else describe_problem(problem)
+    return ConfigError(f"{where}: {said}. Fix it, then try again.")
 
 
 def key_text(path: tuple[Step, ...], tree: SettingNode) -> str:
