@@ -15,7 +15,7 @@ from vibe_jupyter.ui import page as run_view
 from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Metadata, RunRetention, Send, Throttle
 from vibe_jupyter.ui.run_output import NO_PIECE
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
-from vibe_jupyter.ui.terminal_keyboard import Keyboard, keyboard_of
+from vibe_jupyter.ui.terminal_keyboard import TerminalKeyboard, keyboard_of
 from vibe_jupyter.ui.terminal_style import PLAIN, TerminalStyle, terminal_style
 from vibe_jupyter.ui.text_prompt import PromptTasks, TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
@@ -232,7 +232,9 @@ def _plain_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> 
     )
 
 
-def _text_prompt(host: ViewHost, *, keyboard: Keyboard | None = None, paper: TerminalStyle = PLAIN) -> TextPrompt:
+def _text_prompt(
+    host: ViewHost, *, keyboard: TerminalKeyboard | None = None, paper: TerminalStyle = PLAIN
+) -> TextPrompt:
     return TextPrompt(
         host.ask_main,
         host.read_line,

@@ -6,21 +6,9 @@ import importlib
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from vibe_jupyter.ui.terminal_style import Ink, TerminalStyle
-
-
-class Keyboard(Protocol):
-    """Single-key input."""
-
-    def choose(self, question: str, words: Mapping[str, str]) -> str:
-        """Wait for one of these keys and return it, leaving its label after the question. Main thread."""
-        ...
-
-    def edit(self, text: str) -> str:
-        """Let the user edit the text and return the result. Main thread."""
-        ...
 
 
 class TerminalKeyboard:
@@ -30,7 +18,7 @@ class TerminalKeyboard:
         self._paper = paper
 
     def choose(self, question: str, words: Mapping[str, str]) -> str:
-        """Wait for one of these keys and return it.
+        """Wait for one of these keys and return it, leaving its label after the question. Main thread.
 
         Raises:
             KeyboardInterrupt: Ctrl+C; the process's signal handler runs as well.
@@ -51,7 +39,7 @@ class TerminalKeyboard:
         return str(_ask_key(self._painted_text(question, "strong"), before_drawn=_forget_typed, key_bindings=binding))
 
     def edit(self, text: str) -> str:
-        """Let the user edit the text and return the result.
+        """Let the user edit the text and return the result. Main thread.
 
         Raises:
             KeyboardInterrupt: Ctrl+C, as for `choose`.

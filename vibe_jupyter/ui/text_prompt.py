@@ -25,7 +25,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.tools.confusables import without_lookalikes
 from vibe_jupyter.ui.cards import ask_questions, card_hints, card_title, editable_argument, effect_lines, size_note
 from vibe_jupyter.ui.front_end import CallOnMainThread, Send
-from vibe_jupyter.ui.terminal_keyboard import Keyboard
+from vibe_jupyter.ui.terminal_keyboard import TerminalKeyboard
 from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle
 from vibe_jupyter.ui.text import one_line, readable_text
 
@@ -59,7 +59,7 @@ class TextPrompt:
         write: Callable[[str], None],
         *,
         is_typed: Callable[[], bool],
-        keyboard: Keyboard | None = None,
+        keyboard: TerminalKeyboard | None = None,
         paper: TerminalStyle = PLAIN,
     ) -> None:
         """
