@@ -113,6 +113,7 @@ check: python assets
 	$(WITH_NODE) npm run --silent check --prefix labextension
 
 bench: python assets browser
+	@$(PY) -m compileall -q vibe_jupyter benchmarks
 	@failed=0; for table in load interrupt streaming decode loop progress frames objects staleness files decisions mcp_calls mcp_start turn_path resume bridge chart_pictures copies undo questions gateway; do \
 		set -- $$table; name=$$1; shift; PYTHONPATH=. $(PY) benchmarks/$$name.py "$$@" || failed=1; done; exit $$failed
 
