@@ -1,6 +1,6 @@
 """Measure the docstrings and comments of the package: `python scripts/prose.py [PATH ...] [--list]`.
 
-Exits with 1 if a bound is exceeded. Docstrings begin with a verb or a noun (docs/style.md says why), use few of the
+Exits with 1 if a bound is exceeded. Docstrings begin with a verb or a noun (CONTRIBUTING.md), use few of the
 idioms that make prose foreign, and add something to the name they stand below.
 """
 

@@ -113,23 +113,12 @@ class App:
         self._permissions = Permissions(self._workspace, grants=self.grants)
         log = ExecutionLog(shell, self._host.namespace, read_ahead)
         self._notebook = _open_notebook(shell, pump, self._main_thread, log, self._page_loaded)
-        kernel = Kernel(
-            shell=shell,
-            pump=pump,
-            presses=presses,
-            engine=self._engine,
-            main_thread=self._main_thread,
-            host=self._host,
-            workspace=self._workspace,
-            notebook=self._notebook,
-            folder=folder,
-            home=home,
-        )
+        around = (self._engine, self._main_thread, self._host, self._workspace, self._notebook)
+        kernel = Kernel(shell, pump, presses, *around, folder=folder, home=home)
         self.report = PromptReport(kernel, log)
         self.background = BackgroundCells(kernel)
-        self.sessions = KernelSessions(
-            SessionParts(kernel, self.setup, lambda: self.is_serving, self.background, self.forget)
-        )
+        session_parts = SessionParts(kernel, self.setup, lambda: self.is_serving, self.background, self.forget)
+        self.sessions = KernelSessions(session_parts)
         self.setup.secrets, code = self._host.secrets, CodeOfRuns(shell, self._host.namespace)
         self.undo = KernelUndo(kernel, self.sessions, code)
         self.verification = KernelVerification(kernel)
