@@ -56,9 +56,8 @@ def test_a_report_names_data_losses_authors_and_approvals_and_takes_the_place_of
     digest = hashlib.sha256((shared_session.folder / "sales.csv").read_bytes()).hexdigest()
     assert f"SHA-256 `{digest[:16]}…`), read in [" in text
     assert "gone.txt" not in text
-    assert "| `clean` of `sales` | 100 | 75 | dropna | reported |" in text
-    assert re.search(r"\| `top` of `clean` \| 75 \| \d+ \| boolean filter \| reported \|", text)
-    assert "Not reported" not in text
+    assert "| `clean` of `sales` | 100 | 75 | dropna |" in text
+    assert "`top`" not in text.partition("**Rows lost.**")[2]
     assert re.search(r"scripted-1 at 127\.0\.0\.1:\d+, approved by the user on \d{4}-\d\d-\d\d\n", text)
     assert "None was changed by hand since." in text
     assert "as far as this kernel knows" in text
@@ -74,7 +73,7 @@ def test_a_report_names_data_losses_authors_and_approvals_and_takes_the_place_of
     assert "the notebook was run from the top in a fresh kernel: every output was the same." in again
 
 
-def test_a_loss_that_nobody_names_is_flagged_and_what_was_not_counted_is_said(
+def test_a_join_that_loses_rows_is_listed_and_what_was_not_counted_is_said(
     shared_session: Session, page: ClickedPage
 ) -> None:
     page.run(READ)
@@ -86,8 +85,7 @@ def test_a_loss_that_nobody_names_is_flagged_and_what_was_not_counted_is_said(
     page.run("%%vibe --yes=insert_cell,run_cells,run_code\njoin")
     page.add("late = 1").count = 99
     text = report(page)
-    assert "| `joined` of `sales` | 100 | 3 | merge (inner) | **not reported** |" in text
-    assert "*Not reported*: neither the cell's output nor the agent's answer names" in text
+    assert "| `joined` of `sales` | 100 | 3 | merge (inner) |" in text
     assert re.search(r"- Rows in .*\[\\\[99\\\]\]\(#cell-id=\w+\): run before the first prompt", text)
     assert "allowed in advance (`--yes`)" in text
 

@@ -112,7 +112,7 @@ class BuiltInTools:
         )
         tool.exploration, tool.outlook, tool.hint_of_copy = self._exploration, self._outlook, missing.hint_of_copy
         if kernel.notebook is not None:
-            tool.row_changes, tool.row_counts = kernel.notebook.rows.lines, kernel.notebook.rows
+            tool.row_losses = kernel.notebook.rows
         return tool
 
     def _make_outlook(self) -> CodeOutlook:

@@ -14,10 +14,9 @@ from typing import Final
 from vibe_jupyter.context.executions import RowLedger, RowStep
 from vibe_jupyter.context.methods_section import DataFile, MethodsFacts, imported_modules, methods_section
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.kernel.outputs import Output, join_lines
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.frame_operations import read_files
-from vibe_jupyter.protocol import METADATA_KEY, Cell, CellEdit, CellMark, InsertCell, SetSource, origin_of
+from vibe_jupyter.protocol import Cell, CellEdit, CellMark, InsertCell, SetSource
 from vibe_jupyter.version import __version__
 
 HASHED: Final = 100_000_000  # bytes; larger files aren't hashed
@@ -62,19 +61,11 @@ class MethodsReport:
 
     async def _facts(self, cells: Sequence[Cell]) -> MethodsFacts:
         steps = {step.cell: step for step in self._steps if step.cell is not None}
-        shown = {cell.id: cell for cell in cells}
-        wanted = dict[str, Cell]()
-        for cell in cells:
-            if cell.id in steps and any(one.kind == "lost" for one in steps[cell.id].changes):
-                origin = origin_of(cell)
-                wanted |= {one: shown[one] for one in (cell.id, origin.prompt if origin else "") if one in shown}
-        texts = {name: _text(await self._access.reads.outputs(cell)) for name, cell in wanted.items() if cell.outputs}
         code = [cell for cell in cells if cell.kind == "code"]
         return MethodsFacts(
             now=datetime.now(UTC),
             cells=cells,
             steps=steps,
-            texts=texts,
             files={
                 name: await self._file(name, steps.get(cell.id)) for cell in code for name in read_files(cell.source)
             },
@@ -112,21 +103,3 @@ def library_versions(modules: Sequence[str]) -> list[tuple[str, str]]:
         if isinstance(said, str) and name not in sys.stdlib_module_names:
             versions.append((name, said))
     return [*versions, ("vibe-jupyter", __version__)]
-
-
-def _text(outputs: Sequence[Output]) -> str:
-    """Return the plain text of outputs; for an agent's run only its answer."""
-    shown: list[str] = []
-    for output in outputs:
-        data, metadata = output.get("data"), output.get("metadata")
-        shown.append(join_lines(output.get("text")))
-        plain = join_lines(data.get("text/plain")) if isinstance(data, dict) else ""
-        is_of_run = isinstance(metadata, dict) and METADATA_KEY in metadata
-        shown.append(_answer(plain) if is_of_run else plain)
-    return "\n".join(filter(None, shown))
-
-
-def _answer(text: str) -> str:
-    """Return the answer of a run's plain text, without the lines on changes and duration below it."""
-    *paragraphs, _ = text.split("\n\n")
-    return "\n\n".join(one for one in paragraphs if not one.startswith("Changed: "))

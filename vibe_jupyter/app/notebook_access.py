@@ -78,7 +78,7 @@ class NotebookAccess:
             self._log.standings,
             self._drawing,
         )
-        access.row_changes = self.rows.lines
+        access.row_lines = self.rows.lines
         return access
 
     def sign(self, cells: CellAccess, conversation: str, run: int | None) -> None:

@@ -1,17 +1,16 @@
-"""Log of executions in this kernel, with fingerprints of variables after each, and row counts of frames around it.
+"""Log of executions in this kernel, with fingerprints of variables after each, and the rows that frames lost in it.
 
 Code that ran before the first prompt is known only by its source, from IPython's history. If the user has loaded
 ipyflow, the reads that it traced are used too; nothing of it is imported here. Of frames that the code names, only the
 shapes are read.
 """
 
-import re
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from vibe_jupyter.context.read_ahead import KEPT, earlier_runs
 from vibe_jupyter.files.shown_names import LONGEST_SHOWN
@@ -19,10 +18,8 @@ from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.frame_operations import (
     ADDS,
-    JOINS,
     LOSES,
     RESHAPES,
-    TAKES,
     FrameOperation,
     frame_operations,
     main_operations,
@@ -39,25 +36,7 @@ from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
 _BEFORE, _AFTER = "pre_run_cell", "post_run_cell"
 ROWS_TIME: Final = 0.02  # CPU seconds for counting rows, before and after each run
 ROWS_KEPT: Final = 2_000  # runs of code whose row counts are remembered
-RARE: Final = 1_000  # numbers this large rarely occur in a text by chance
 _WORD: Final = lazy_pattern(r"[^\W\d]\w*")
-# Excludes parts of decimals, dates, times, versions and percentages.
-_NUMBER: Final = lazy_pattern(
-    r"(?<![\w.:/+-])(?P<whole>\d{1,3}(?:[,_\u2009\u202f\xa0]\d{3})+|\d+)(?:\.0+)?(?![\w:/%]|[.,-]\d|\s*%)"
-)
-_SHAPE: Final = lazy_pattern(r"\(\s*(\d+),\s*\d+\s*\)")
-_BESIDE: Final = 3  # words on each side of a number that may show what it counts
-_OF_ROWS: Final = lazy_pattern(
-    r"rows?|records?|observations?|entries|samples?|count|len|shape|after|left|dropp?(?:ed|ing)?|remov(?:ed|ing)|lost"
-    r"|losing|remain(?:s|ing)?|kept|exclud(?:ed|ing)|filtered|discarded|gone|fewer"
-    r"|zeilen?|datensätze|lignes?|filas?|righe|linhas?",
-    re.IGNORECASE,
-)
-# Words that directly follow a number which doesn't count rows.
-_OF_OTHERS: Final = lazy_pattern(
-    r"columns?|cols?|features?|variables?|spalten?|colonnes?|columnas?|percent|days?|hours?|minutes?|seconds?|ms|s",
-    re.IGNORECASE,
-)
 _SHOWN: Final = 4  # operations listed per frame
 
 
@@ -177,77 +156,33 @@ def traced_reads(cell_id: str | None, names: Container[str]) -> frozenset[str]:
     return frozenset(name for name in found if name in names)
 
 
-RowsKind = Literal["read", "lost", "taken", "reshaped", "added", "same"]
-
-
-class RowChange(NamedTuple):
-    """Row counts of one frame before and after a run."""
+class RowLoss(NamedTuple):
+    """A frame with fewer rows than the frame it was made from."""
 
     name: str
-    # The frame it was made from: its own name if it was reassigned, or "" if it was read or created.
-    source: str
-    before: int | None  # rows of the source, or None without one
+    source: str  # the frame it was made from; its own name if it was reassigned or changed in place
+    before: int  # rows of the source
     after: int
     operations: tuple[str, ...]
-    files: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> RowsKind:
-        """Kind of change. ``lost`` means that an operation dropped rows without reporting how many."""
-        names = main_operations(self.operations)
-        if self.before is None:
-            return "read"
-        if self.after == self.before:
-            return "same"
-        if names & RESHAPES:
-            return "reshaped"
-        if self.after > self.before:
-            return "added"
-        if names & LOSES or (self.name == self.source and not names & (TAKES | ADDS)):
-            return "lost"
-        return "taken"
 
     @property
     def words(self) -> str:
         """Description such as ``clean (of sales): 344 → 333 rows (−3 %), dropna``."""
-        name = f"{self.name} (of {self.source})" if self.source not in ("", self.name) else self.name
+        name = self.name if self.source == self.name else f"{self.name} (of {self.source})"
+        percent = 100 * (self.before - self.after) / self.before
+        digits = f"{percent:.1f}" if percent < 1 or 99 < percent < 100 else f"{percent:.0f}"
         what = f", {', '.join(self.operations[:_SHOWN])}" if self.operations else ""
-        if self.kind == "added" and main_operations(self.operations) & JOINS:
-            what += ", keys match several rows"
-        if self.before is None:
-            return f"{name}: {self.after:,} rows{what}"
-        return f"{name}: {self.before:,} → {self.after:,} rows ({_share(self.before, self.after)}){what}"
-
-    def is_told(self, text: str) -> bool:
-        """Return whether a text mentions the number of remaining or dropped rows.
-
-        Numbers below `RARE` occur in many texts by chance. Such a number counts only if it is alone on its line, part
-        of a shape, on one line with the previous row count, or near a word for rows.
-        """
-        before = self.before or 0
-        told = {self.after, before - self.after}
-        return any(_names_rows(line, told, before) for line in text.splitlines())
+        return f"{name}: {self.before:,} → {self.after:,} rows (−{digits} %){what}"
 
 
 class RowStep(NamedTuple):
-    """Row changes of one run of code."""
+    """Rows lost by one run of code."""
 
     source: str
     cell: str | None  # id of the cell, if the front end sent it
     number: int | None  # execution count, or None for code outside of cells
-    ok: bool
     time: datetime  # end of the run, in UTC
-    changes: tuple[RowChange, ...]
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """A line per frame whose row count changed, for the model and for the step shown to the user."""
-        return tuple(f"rows {'lost' if one.kind == 'lost' else 'changed'}: {one.words}" for one in self.told)
-
-    @property
-    def told(self) -> tuple[RowChange, ...]:
-        """Changes of frames whose row count changed."""
-        return tuple(one for one in self.changes if one.kind not in ("read", "same"))
+    losses: tuple[RowLoss, ...]
 
 
 class RowLedger:
@@ -275,27 +210,27 @@ class RowLedger:
                 self._shell.events.unregister(event, hear)
 
     def lines(self, source: str) -> tuple[str, ...]:
-        """Return the changes of the latest run if it was of this code."""
+        """Return a line per loss of the latest run if it was of this code, for the model and for the user's step."""
         latest = self.steps[-1] if self.steps else None
-        return latest.lines if latest is not None and latest.source == source else ()
+        return _lines(latest.losses) if latest is not None and latest.source == source else ()
 
     def counts(self, source: str) -> tuple[RowCount, ...]:
-        """Return the row counts changed by the latest run if it was of this code, as reported from a copy."""
+        """Return the losses of the latest run if it was of this code, as reported from a copy."""
         latest = self.steps[-1] if self.steps else None
         if latest is None or latest.source != source:
             return ()
-        return tuple(RowCount(one.name, one.source, one.before or 0, one.after) for one in latest.told)
+        return tuple(RowCount(*one[:4]) for one in latest.losses)
 
     @staticmethod
     def lines_of_counts(source: str, counts: Iterable[RowCount]) -> tuple[str, ...]:
-        """Return `lines` for row counts that a copy reported, skipping frames that the code doesn't create."""
+        """Return `lines` for losses that a copy reported, skipping those that the code can't have caused."""
         made = {one.target: one for one in frame_operations(source)}
-        changes = tuple(
-            RowChange(one.name, one.source, one.before, one.after, _short(made[one.name].operations))
-            for one in counts
-            if one.name in made and one.source in ("", *made[one.name].sources)
+        counted = {one.name: one for one in counts if one.name in made and one.source in made[one.name].sources}
+        return _lines(
+            loss
+            for name, one in counted.items()
+            if (loss := _loss(made[name], {one.source: one.before}, {name: one.after})) is not None
         )
-        return RowStep(source, None, None, True, datetime.now(UTC), changes).lines
 
     def _before(self, info: Any) -> None:
         self._running.append((info, self._rows(_WORD.findall(info.raw_cell))))
@@ -310,14 +245,12 @@ class RowLedger:
         if before is None:  # began before the ledger existed, or names too many frames
             return
         source = info.raw_cell
-        has_frames = before or self._rows(_WORD.findall(source))
-        made = frame_operations(source) if has_frames else ()
+        made = frame_operations(source) if before else ()
         if (after := self._rows(one.target for one in made)) is None:
             return
-        changes = (_change(one, before, after) for one in made)
+        losses = tuple(loss for one in made if (loss := _loss(one, before, after)) is not None)
         number, cell = result.execution_count, getattr(info, "cell_id", None)
-        now = datetime.now(UTC)
-        self.steps.append(RowStep(source, cell, number, bool(result.success), now, tuple(filter(None, changes))))
+        self.steps.append(RowStep(source, cell, number, datetime.now(UTC), losses))
 
     def _rows(self, names: Iterable[str]) -> dict[str, int] | None:
         """Return the row counts of frames. None if time runs out, because sums over only some would be wrong."""
@@ -335,47 +268,19 @@ class RowLedger:
         return rows
 
 
-def _names_rows(line: str, told: set[int], before: int) -> bool:
-    """Return whether a line contains one of these numbers and uses it as a row count."""
-    if any(int(shape) in told for shape in _SHAPE.findall(line)):
-        return True
-    found = [(int(re.sub(r"\D", "", one["whole"])), one) for one in _NUMBER.finditer(line)]
-    numbers = {number for number, _ in found}
-    return any(
-        number >= RARE or one.group() == line.strip() or before in numbers or _counts_rows(line, one)
-        for number, one in found
-        if number in told and number != before
-    )
-
-
-def _counts_rows(line: str, number: re.Match[str]) -> bool:
-    behind = _WORD.findall(line[number.end() :])[:_BESIDE]
-    if behind and _OF_OTHERS.fullmatch(behind[0]):
-        return False
-    return any(_OF_ROWS.fullmatch(word) for word in (*_WORD.findall(line[: number.start()])[-_BESIDE:], *behind))
-
-
-def _change(one: FrameOperation, before: Mapping[str, int], after: Mapping[str, int]) -> RowChange | None:
-    if one.target not in after:
-        return None
+def _loss(one: FrameOperation, before: Mapping[str, int], after: Mapping[str, int]) -> RowLoss | None:
+    """Return the rows that a frame lost if its name became shorter, or if it was joined or cleaned of rows."""
     sources = [name for name in one.sources if name in before]
-    source = sources[0] if sources else ""
-    # Created in the same run, so its row count before is unknown.
-    if not source and any(name in after for name in one.sources):
+    operations = main_operations(one.operations)
+    is_cleaned = bool(operations & LOSES) and not operations & RESHAPES
+    if one.target not in after or not sources or not (is_cleaned or sources[0] == one.target):
         return None
-    rows = sum(before[name] for name in sources) if main_operations(one.operations) & ADDS else before.get(source)
-    return RowChange(one.target, source, rows if source else None, after[one.target], one.operations, one.files)
+    rows = sum(before[name] for name in (sources if operations & ADDS else sources[:1]))
+    if after[one.target] >= rows:
+        return None
+    shown = tuple(name for name in one.operations if len(name) <= LONGEST_SHOWN)
+    return RowLoss(one.target, sources[0], rows, after[one.target], shown)
 
 
-def _short(operations: Iterable[str]) -> tuple[str, ...]:
-    """Drop operations with names too long to be displayed."""
-    return tuple(one for one in operations if len(one) <= LONGEST_SHOWN)
-
-
-def _share(before: int, after: int) -> str:
-    if not before:
-        return "new rows"
-    percent = 100 * (after - before) / before
-    size = abs(percent)
-    digits = f"{size:.1f}" if size < 1 or 99 < size < 100 else f"{size:,.0f}"
-    return f"{'−' if percent < 0 else '+'}{digits} %"
+def _lines(losses: Iterable[RowLoss]) -> tuple[str, ...]:
+    return tuple(f"rows lost: {one.words}" for one in losses)

@@ -4,11 +4,11 @@ It states what was recorded, and what wasn't. No model is involved.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from vibe_jupyter.context.executions import RowChange, RowStep
+from vibe_jupyter.context.executions import RowStep
 from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
 from vibe_jupyter.notebook.frame_operations import read_files
@@ -23,7 +23,6 @@ _STATES: Final = {
     "edited": "; *changed since it ran*",
     "stale": "; *not run since what it reads changed*",
 }
-_SILENT: Final = "**not reported**"
 _MODULE: Final = "module "  # prefix of an imported module's key
 _NAMES: Final = 4  # names listed per cell
 _COMMENT: Final = 100  # characters of a comment that describes a cell
@@ -46,8 +45,6 @@ class MethodsFacts(NamedTuple):
     now: datetime
     cells: Sequence[Cell]
     steps: Mapping[str, RowStep]  # latest counted run of each cell, by cell id
-    # Text output by cell id, of cells that lost rows and of the prompts they belong to.
-    texts: Mapping[str, str]
     files: Mapping[str, DataFile]  # by the name in the code
     versions: Sequence[tuple[str, str]]  # imported libraries and their versions, Python first
     verified: VerifiedCells | None
@@ -69,12 +66,6 @@ def methods_section(facts: MethodsFacts) -> str:
         _unknown(facts, code),
     )
     return "\n\n".join(filter(None, parts))
-
-
-def silent_losses(step: RowStep, texts: Iterable[str]) -> list[RowChange]:
-    """Return the rows that a step lost and that none of the texts mentions."""
-    told = list(texts)
-    return [one for one in step.changes if one.kind == "lost" and not any(one.is_told(text) for text in told)]
 
 
 def imported_modules(cells: Iterable[Cell]) -> list[str]:
@@ -136,32 +127,20 @@ def _purpose(cell: Cell) -> str:
 
 
 def _rows(facts: MethodsFacts, code: Sequence[Cell]) -> str:
-    lines = [line for cell in code for line in _row_lines(cell, facts)]
+    lines = [
+        f"| {_link(cell)} | {name} | {one.before:,} | {one.after:,} | {', '.join(one.operations)} |"
+        for cell in code
+        if (step := _step_of(cell, facts)) is not None
+        for one in step.losses
+        for name in [f"`{one.name}`" if one.source == one.name else f"`{one.name}` of `{one.source}`"]
+    ]
     if not lines:
-        return "**Row counts.** No change of the rows of a frame was recorded."
-    head = "| cell | frame | rows before | rows after | by | rows left out |\n|---|---|---:|---:|---|---|"
-    said = "*Not reported*: neither the cell's output nor the agent's answer names the number of rows."
-    flagged = f"\n\n{said}" if any(_SILENT in line for line in lines) else ""
-    return "\n".join(["**Row counts.**", "", head, *lines]) + flagged
-
-
-def _row_lines(cell: Cell, facts: MethodsFacts) -> Iterator[str]:
-    step = _step_of(cell, facts)
-    if step is None:
-        return
-    silent = silent_losses(step, _texts_of(cell, facts))
-    for one in step.changes:
-        if (one.kind == "read" and not one.files) or (one.kind == "same" and not one.operations):
-            continue
-        note = _SILENT if one in silent else "reported" if one.kind == "lost" else ""
-        name = f"`{one.name}`" if one.source in ("", one.name) else f"`{one.name}` of `{one.source}`"
-        row = (_link(cell), name, _number(one.before), f"{one.after:,}", ", ".join(one.operations), note)
-        yield f"| {' | '.join(row)} |"
-
-
-def _texts_of(cell: Cell, facts: MethodsFacts) -> list[str]:
-    origin = origin_of(cell)
-    return [facts.texts.get(one, "") for one in (cell.id, origin.prompt if origin is not None else "")]
+        return (
+            "**Rows lost.** None was recorded: by a join, by dropping empty or repeated rows, or of a frame made "
+            "shorter under its own name."
+        )
+    head = "| cell | frame | rows before | rows after | by |\n|---|---|---:|---:|---|"
+    return "\n".join(["**Rows lost.**", "", head, *lines])
 
 
 def _step_of(cell: Cell, facts: MethodsFacts) -> RowStep | None:
@@ -251,10 +230,6 @@ def _link(cell: Cell) -> str:
 
 def _links(cells: Sequence[Cell]) -> str:
     return ", ".join(map(_link, cells))
-
-
-def _number(rows: int | None) -> str:
-    return "" if rows is None else f"{rows:,}"
 
 
 def _day(time: datetime) -> str:

@@ -43,12 +43,11 @@ Needed = Literal["whole", "unchanged", "nothing"]
 Standings = Callable[[Sequence[Cell]], Mapping[str, CellStatus]]
 
 
-# Lines about frame rows changed by the latest run, if it ran this code. Any thread.
-RowChanges = Callable[[str], Sequence[str]]
+# Lines about frames that lost rows in the latest run, if it ran this code. Any thread.
+RowLines = Callable[[str], Sequence[str]]
 
 
-def no_row_changes(_source: str) -> Sequence[str]:
-    """Return no row changes (if nothing counts them)."""
+def no_row_lines(_source: str) -> Sequence[str]:
     return ()
 
 
@@ -84,7 +83,7 @@ class CellAccess:
         self.drawing = drawing or ChartDrawing()
         self._put_below: str | None = None  # the last cell this run inserted below its prompt, or None
         self.changed: list[str] = []  # ids of the cells this run changed, in order of their first change
-        self.row_changes: RowChanges = no_row_changes
+        self.row_lines: RowLines = no_row_lines
         # Origins for the current or latest run; None if cells aren't marked with one.
         self.origins: Callable[[], CellOrigins] | None = None
         self.recorder: EditRecorder | None = None  # recorder of the current or latest run; None if nothing is recorded

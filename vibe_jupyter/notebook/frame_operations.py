@@ -1,4 +1,4 @@
-"""Static analysis of frames: which frame derives from which, by operations that may change its rows."""
+"""Static analysis of frames: the frames that each one derives from, by operations that may change its rows."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -8,15 +8,16 @@ from vibe_jupyter.notebook.cell_names import NOT_PARSED, parse_quietly, python_o
 
 FILTER: Final = "boolean filter"
 SLICE: Final = "slice"
-# Pandas and polars operations that may drop rows silently.
-LOSES: Final = frozenset(
+_JOINS: Final = frozenset({"merge", "join", "merge_asof", "join_asof"})
+# Operations of pandas and polars whose code doesn't show that rows are dropped.
+LOSES: Final = _JOINS | {"dropna", "drop_duplicates", "drop_nulls", "drop_nans", "unique"}
+# Operations that pick the rows to keep.
+_PICKS: Final = frozenset(
     {
-        *(FILTER, "query", "filter", "merge", "join", "drop", "dropna", "drop_duplicates", "drop_nulls", "drop_nans"),
-        "unique",
+        *(FILTER, SLICE, "query", "filter", "drop", "head", "tail", "sample", "nlargest", "nsmallest", "limit"),
+        *("top_k", "bottom_k"),
     }
 )
-# Operations whose arguments say how many rows they keep.
-TAKES: Final = frozenset({SLICE, "head", "tail", "sample", "nlargest", "nsmallest", "limit", "top_k", "bottom_k"})
 # Operations whose result has other kinds of rows.
 RESHAPES: Final = frozenset(
     {
@@ -26,7 +27,6 @@ RESHAPES: Final = frozenset(
     }
 )
 ADDS: Final = frozenset({"concat", "append", "vstack", "extend", "reindex"})
-JOINS: Final = frozenset({"merge", "join", "merge_asof", "join_asof"})
 _FRAME_ARGUMENTS: Final = ("left", "right", "other", "objs", "items")
 # Functions that read with one argument and may write with more.
 _OPENS: Final = frozenset({"open", "load", "loadtxt", "genfromtxt", "imread", "open_dataset"})
@@ -40,7 +40,6 @@ class FrameOperation(NamedTuple):
     # Names it derives from, starting with the one that provides its rows; may include names that aren't frames.
     sources: tuple[str, ...]
     operations: tuple[str, ...]  # in order: those that may change rows, else all functions that were called
-    files: tuple[str, ...] = ()  # files read, if the code names them literally
 
 
 def frame_operations(source: str) -> list[FrameOperation]:
@@ -64,7 +63,7 @@ def frame_operations(source: str) -> list[FrameOperation]:
 
 def _named(operations: Sequence[str]) -> tuple[str, ...]:
     """Return the operations that may change rows, or all if none is known to."""
-    known = LOSES | TAKES | RESHAPES | ADDS
+    known = LOSES | _PICKS | RESHAPES | ADDS
     return tuple(dict.fromkeys([one for one in operations if known & main_operations([one])] or operations))
 
 
@@ -101,7 +100,6 @@ def _joined(first: FrameOperation, then: FrameOperation) -> FrameOperation:
     return first._replace(
         sources=(*first.sources, *more),
         operations=(*first.operations, *then.operations),
-        files=(*first.files, *then.files),
     )
 
 
@@ -125,7 +123,7 @@ def _of_statement(statement: ast.stmt) -> Iterator[FrameOperation]:
 def _of_expression(target: str, value: ast.expr) -> FrameOperation:
     walk = _ChainWalk()
     walk.take(value)
-    return FrameOperation(target, tuple(dict.fromkeys(walk.sources)), tuple(walk.operations), tuple(walk.files))
+    return FrameOperation(target, tuple(dict.fromkeys(walk.sources)), tuple(walk.operations))
 
 
 class _ChainWalk:
@@ -134,7 +132,6 @@ class _ChainWalk:
     def __init__(self) -> None:
         self.sources: list[str] = []
         self.operations: list[str] = []
-        self.files: list[str] = []
 
     def take(self, value: ast.expr) -> None:
         match value:
@@ -155,10 +152,7 @@ class _ChainWalk:
                 pass
 
     def _call(self, name: str, call: ast.Call) -> None:
-        if name.startswith(_READS):
-            first = [one.value for one in call.args[:1] if isinstance(one, ast.Constant)]
-            self.files += [one for one in first if isinstance(one, str)]
-        how = _how(call) or ("inner" if name == "merge" else "") if name in JOINS else ""
+        how = _how(call) or ("inner" if name == "merge" else "") if name in _JOINS else ""
         self.operations.append(f"{name} ({how})" if how else name)
         for one in (*call.args, *(one.value for one in call.keywords if one.arg in _FRAME_ARGUMENTS)):
             items = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]

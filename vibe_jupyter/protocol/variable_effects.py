@@ -70,10 +70,10 @@ class VariableEffect(NamedTuple):
 
 
 class RowCount(NamedTuple):
-    """Rows of one frame after the code ran, and of the frame that it was made of."""
+    """Rows of one frame that lost some, and of the frame that it was made of."""
 
     name: ReportedName
     source: ReportedName
-    """The frame that it is made of; empty where it was read or made new."""
+    """The frame that it is made of; its own name where it was bound anew or changed in place."""
     before: Count
     after: Count

@@ -14,7 +14,7 @@ from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.outputs import unseen
-from vibe_jupyter.notebook.access import CellAccess, RowChanges, no_row_changes
+from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.addresses import Selected, in_order, is_group, nearest_cell
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing
@@ -78,7 +78,7 @@ _PRINTED: Final = "Printed by the code:"
 # Beginnings of the report's own lines.
 _OUR_LINES: Final = re.compile(
     r"^\W*(?:ok in \d|error: |timeout after|interrupted by|names (?:created|changed):|changed in place:"
-    r"|rows (?:lost|changed):|not allowed in the copy:|[\d,]+ more pictures? w|Printed by the code:|vibe-jupyter\b)",
+    r"|rows lost:|not allowed in the copy:|[\d,]+ more pictures? w|Printed by the code:|vibe-jupyter\b)",
     re.MULTILINE,
 )
 _ONLY_IN_COPY: Final = " (in the copy only; keep=true changes the kernel itself)"
@@ -107,15 +107,19 @@ def no_hint(_code: str, _error: RaisedError) -> str:
     return ""
 
 
-class RowCounts(Protocol):
-    """Row counts of frames that code changed: collected in a copy of the kernel, described here."""
+class RowLosses(Protocol):
+    """Frames that lost rows in the latest run, if it ran this code."""
+
+    def lines(self, source: str) -> Sequence[str]:
+        """Describe each loss in a line."""
+        ...
 
     def counts(self, source: str) -> Sequence[RowCount]:
-        """Return the changes of the latest run, if it ran this code. In the copy."""
+        """Return the losses as a copy of the kernel reports them. In the copy."""
         ...
 
     def lines_of_counts(self, source: str, counts: Sequence[RowCount]) -> Sequence[str]:
-        """Describe each change in a line."""
+        """Describe each loss that a copy reported in a line."""
         ...
 
 
@@ -203,8 +207,7 @@ class RunCodeTool(Tool[RunCodeArgs]):
         self.exploration: CodeExploration | None = None  # runs read-only code in copies; None if unavailable
         self.copies_first = True  # whether approved code also runs in a copy first, unless it is to keep its names
         self.outlook: CodeOutlook | None = None  # previews the effects of code; None if unavailable
-        self.row_changes: RowChanges = no_row_changes
-        self.row_counts: RowCounts | None = None  # counts rows in copies; None if unavailable
+        self.row_losses: RowLosses | None = None  # None without a notebook
         self.hint_of_copy: HintAtMissing = no_hint
 
     def headline(self, args: RunCodeArgs) -> Headline:
@@ -254,7 +257,7 @@ class RunCodeTool(Tool[RunCodeArgs]):
             )
             error = ran.result.error
             hint = self._hint(args.code, error) if error is not None and not context.schema_only else ""
-            return ran._replace(hint=hint), self.row_changes(args.code)
+            return ran._replace(hint=hint), self.row_losses.lines(args.code) if self.row_losses is not None else ()
 
         try:
             ran, rows = await self._main_thread.call(execute)
@@ -297,7 +300,7 @@ class RunCodeTool(Tool[RunCodeArgs]):
 
     def _in_copy(self, args: RunCodeArgs, runner: CodeRunner) -> CodeRun:
         ran = self._execute(args, runner)
-        return ran if self.row_counts is None else ran._replace(rows=tuple(self.row_counts.counts(args.code)))
+        return ran if self.row_losses is None else ran._replace(rows=tuple(self.row_losses.counts(args.code)))
 
     async def _notes_of_copy(self, args: RunCodeArgs, ran: CopiedRun, *, schema_only: bool) -> Sequence[str]:
         """Return notes besides the outputs, composed from validated facts."""
@@ -305,7 +308,7 @@ class RunCodeTool(Tool[RunCodeArgs]):
         if error is not None and not schema_only:
             hint = await self._main_thread.call(lambda: self.hint_of_copy(args.code, error), raises=False)
         changed = _changed_text(ran.changed, ran.other_changed)
-        rows = self.row_counts.lines_of_counts(args.code, ran.rows) if self.row_counts is not None else ()
+        rows = self.row_losses.lines_of_counts(args.code, ran.rows) if self.row_losses is not None else ()
         tried = f"not allowed in the copy: {', '.join(ran.attempts)}" if ran.attempts and not schema_only else ""
         return (hint, changed and f"{changed}{_ONLY_IN_COPY}", *rows, tried, _pictures_text(ran.pictures_left_out))
 

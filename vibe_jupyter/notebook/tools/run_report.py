@@ -47,7 +47,7 @@ NO_CHANGE: Final = CellChange()
 class CellRunResult:
     cell: Cell
     run: CellRun
-    rows: tuple[str, ...] = ()  # changes of frame rows, one line each
+    rows: tuple[str, ...] = ()  # frames that lost rows, one line each
 
     @property
     def ok(self) -> bool:
@@ -73,7 +73,7 @@ async def run_cells(
             break
         try:
             ran = await access.run(cell, seconds=seconds, on_output=context.progress, on_asking=context.waits)
-            done.append(CellRunResult(cell, ran, tuple(access.row_changes(cell.source))))
+            done.append(CellRunResult(cell, ran, tuple(access.row_lines(cell.source))))
         except ToolError as error:
             if not done:
                 raise
