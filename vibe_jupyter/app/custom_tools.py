@@ -29,7 +29,6 @@ from vibe_jupyter.tools.discovery import (
     Options,
     ToolFile,
     ToolFiles,
-    WithOutput,
     files_below,
     is_tool_file,
     on_engine,
@@ -54,11 +53,11 @@ class MainThreadRunner:
         self._pump = pump
         self._main_thread = main_thread
 
-    async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
+    async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> tuple[object, str]:
         """Call a tool on the main thread and collect its output."""
         context = context._replace(ask=_needs_main_thread, delegate=_needs_main_thread)
 
-        def run() -> WithOutput:
+        def run() -> tuple[object, str]:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
             outputs, shown = CollectedOutputs(), threading.Event()
@@ -66,7 +65,7 @@ class MainThreadRunner:
                 value = self._call_definition(definition, args, context)
             if shown.is_set():
                 self._main_thread.note_outputs(context.call_id)
-            return WithOutput(value, output_text(outputs.collected()))
+            return value, output_text(outputs.collected())
 
         return await self._main_thread.call(run)
 
@@ -103,9 +102,9 @@ class CustomTools:
         options = {name: entry.model_dump(exclude_none=True) for name, entry in reading.settings.tools.items()}
         problems: list[str] = []
         own = config.vibe_home(self._setup.environ) / TOOLS
-        files = [file for path in self._named_paths(reading) for file in _files_below(path, problems)]
-        files += _project_files(current.look)
-        files += _files_below(own, problems) if own.is_dir() else []
+        files = [file for path in self._named_paths(reading) for file in files_below(path, problems)]
+        files += _files_outside_skills(current.look)
+        files += files_below(own, problems) if own.is_dir() else []
         once: dict[Path, ToolFile] = {}
         for file in files:
             once.setdefault(file.path.resolve(), file)
@@ -155,9 +154,9 @@ class ToolsOfSkills:
         folder = skill.folder / TOOLS_FOLDER
         problems: list[str] = []
         if skill.origin == "project":  # use the content that the user trusted, not what is on disk now
-            files = [file for file in _files_of_project(look) if folder in file.path.parents]
+            files = [file for file in files_of_project(look) if folder in file.path.parents]
         else:
-            files = _files_below(folder, problems)
+            files = files_below(folder, problems)
         definitions, more = self._files.definitions(files, options)
         self._sets[skill.name] = StaticToolset([CustomTool(one, on_engine, _describe_value) for one in definitions])
         return [one.name for one in definitions], [*problems, *more]
@@ -178,25 +177,17 @@ class ToolsOfSkills:
         return [self._sets[skill.name] for skill in in_use.skills if skill.name in self._sets]
 
 
-def _project_files(look: FolderLook) -> list[ToolFile]:
-    """Return the project's tool files that are always offered, without those in folders of skills."""
-    of_skills = [look.folder / path for path in look.files if PurePath(path).name == SKILL_FILE]
-    files = _files_of_project(look)
-    return [file for file in files if not any(skill.parent in file.path.parents for skill in of_skills)]
+def _files_outside_skills(look: FolderLook) -> list[ToolFile]:
+    """Return the project's tool files that are always offered."""
+    skills = [(look.folder / path).parent for path in look.files if PurePath(path).name == SKILL_FILE]
+    return [file for file in files_of_project(look) if not any(skill in file.path.parents for skill in skills)]
 
 
-def _files_of_project(look: FolderLook) -> list[ToolFile]:
+def files_of_project(look: FolderLook, *, middleware: bool = False) -> list[ToolFile]:
+    """Return the project's files of the user's own code as they were trusted: those of middleware, or all others."""
     files = [ToolFile(look.folder / path, content, of_project=True) for path, content in look.files.items()]
-    others = look.folder / PROJECT_FOLDER / MIDDLEWARE
-    return [file for file in files if is_tool_file(file.path) and not file.path.is_relative_to(others)]
-
-
-def _files_below(path: Path, problems: list[str]) -> list[ToolFile]:
-    try:
-        return list(files_below(path))
-    except OSError as error:
-        problems.append(f"{path} cannot be read ({error.strerror}); its tools are left out.")
-        return []
+    folder = look.folder / PROJECT_FOLDER / MIDDLEWARE
+    return [file for file in files if is_tool_file(file.path) and file.path.is_relative_to(folder) == middleware]
 
 
 def _describe_value(value: object) -> str:

@@ -471,7 +471,6 @@ class ToolDefinition(NamedTuple):
     arguments: type[BaseModel]
     # Returns the result, an awaitable of it, or an async iterator of progress that ends with the result
     call: Callable[[BaseModel, ToolContext], Any]
-    is_async: bool  # whether `call` returns immediately with an awaitable or iterator
     source: str  # where it is defined, for the user
     result: type[BaseModel] | None = None  # model that results must match, if declared
     check: Callable[[BaseModel], Any] | None = None  # the tool's own permission check, if it has one

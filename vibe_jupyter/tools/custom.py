@@ -11,14 +11,13 @@ import types
 import typing
 import warnings
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar, cast, overload
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError, create_model
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.errors import PydanticUserError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.protocol import Choice, Level, Question
@@ -46,8 +45,8 @@ _SECTION: Final = re.compile(
     r"^(?:(Args|Arguments|Parameters|Params)|Returns?|Raises|Yields?|Examples?|Notes?|See Also|References):?\s*$"
 )
 _RULE: Final = re.compile(r"^-{3,}\s*$")
-_GOOGLE: Final = re.compile(r"^\s*\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<words>.*)$")
-_NUMPY: Final = re.compile(r"^(?P<name>\w+)\s*(?::.*)?$")
+_GOOGLE: Final = re.compile(r"^\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<words>.*)$")
+_NUMPY: Final = re.compile(r"^(?P<name>\w+)\s*(?::.*)?(?P<words>)$")
 _SPHINX: Final = re.compile(r"^:(?P<field>\w+)(?:[^:\n]*\b(?P<name>\w+))?:\s*(?P<words>.*)$")
 
 
@@ -129,33 +128,16 @@ class ToolStreamEvent(BaseModel):
 
 
 class ToolUIData:
-    """Base of classes with texts for Mistral Vibe's own front end.
-
-    They can be loaded, but the texts are not used here.
-    """
+    """Base of classes with texts for Mistral Vibe's own front end, which are not used here."""
 
     def __class_getitem__(cls, models: Any) -> Any:
         return types.GenericAlias(cls, models)
 
 
-class ToolCallDisplay(BaseModel):
-    """Texts of a call for Mistral Vibe's front end."""
+class FrontEndText(BaseModel):
+    """Texts for Mistral Vibe's own front end, and the arguments of the methods that give them. Not used here."""
 
     model_config = ConfigDict(extra="allow")
-
-
-class ToolResultDisplay(BaseModel):
-    """Texts of a result for Mistral Vibe's front end."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class ToolCallEvent(BaseModel):
-    """Argument of `get_call_display`, for annotations."""
-
-
-class ToolResultEvent(BaseModel):
-    """Argument of `get_result_display`, for annotations."""
 
 
 class BaseTool(ABC):  # noqa: B024 - user classes may be abstract; only `run` is required
@@ -253,19 +235,7 @@ def definition_of_function(
     words = description or said.summary
     if not words:
         raise ConfigError(f"The tool {known_as} does not say what it does. Give the function a docstring.")
-    signature = Signature(known_as, function, said.arguments)
-
-    def call(args: BaseModel, context: ToolContext) -> Any:
-        return function(**signature.call(args, InvokeContext.of_call(context, known_as)))
-
-    return ToolDefinition(
-        name=known_as,
-        description=description_of(words, None),
-        arguments=signature.arguments(),
-        call=call,
-        is_async=_is_async(function),
-        source=_source_place(function),
-    )
+    return _definition(Signature(known_as, function, said.arguments), words)
 
 
 def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -> ToolDefinition:
@@ -285,21 +255,26 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
         key = ".".join(map(str, problem["loc"]))
         raise ConfigError(f"[tools.{name}] {key}: {problem['msg']}. Fix it in config.toml.") from None
     instance = cls.from_config(config)
-    run = cast("Callable[..., Any]", instance.run)
-    signature = Signature(name, run, parse_docstring(cls.run.__doc__).arguments)
+    signature = Signature(name, instance.run, parse_docstring(cls.run.__doc__).arguments)
+    return _definition(signature, words, cls.get_tool_prompt())._replace(
+        result=_result_of(cls, signature.whole), check=_check_of(cls, instance)
+    )
+
+
+def _definition(signature: "Signature", words: str, prompt: str | None = None) -> ToolDefinition:
+    """Define a tool, whose prompt takes the place of its description."""
+    function = signature.function
 
     def call(args: BaseModel, context: ToolContext) -> Any:
-        return run(**signature.call(args, InvokeContext.of_call(context, name)))
+        return function(**signature.call(args, InvokeContext.of_call(context, signature.name)))
 
+    code = getattr(inspect.unwrap(function), "__code__", None)
     return ToolDefinition(
-        name=name,
-        description=description_of(words, cls.get_tool_prompt()),
+        name=signature.name,
+        description=description_of(words, prompt),
         arguments=signature.arguments(),
         call=call,
-        is_async=_is_async(run),
-        source=_source_place(cls.run),
-        result=_result_of(cls, signature.whole),
-        check=_check_of(cls, instance),
+        source="" if code is None else f"{code.co_filename}:{code.co_firstlineno}",
     )
 
 
@@ -332,21 +307,12 @@ def _models_of(cls: type[BaseTool]) -> list[type[BaseModel]]:
     return [model for model in models if isinstance(model, type) and issubclass(model, BaseModel)]
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-
-
-def _source_place(function: Callable[..., Any]) -> str:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
-
-
 class Signature:
     """Parameters of a tool's function."""
 
     def __init__(self, name: str, function: Callable[..., Any], words: Mapping[str, str]) -> None:
-        self._name = name
-        self._function = function
+        self.name = name
+        self.function = function
         self._words = words
         parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
         # Name of the parameter that receives the call's context, or None
@@ -368,21 +334,15 @@ class Signature:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Field name .* shadows an attribute", UserWarning)
-                made = self.whole or create_model(self._name, __config__=ConfigDict(extra="forbid"), **fields)
-        except (PydanticUserError, NameError, TypeError) as error:
-            raise self._undescribed(error) from error
-        try:
+                made = self.whole or create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
             schema_of(made)  # without a schema, every later prompt would fail
-        except PydanticInvalidForJsonSchema as error:
-            raise self._undescribed(error) from error
+        except (PydanticUserError, NameError, TypeError) as error:
+            reason = str(error).split("\n", 1)[0].rstrip(".")
+            raise ConfigError(
+                f"The arguments of the tool {self.name} cannot be described to a model: {reason}. "
+                "Annotate them with text, numbers, true or false, lists and dicts of these, or pydantic models."
+            ) from error
         return made
-
-    def _undescribed(self, error: Exception) -> ConfigError:
-        reason = str(error).split("\n", 1)[0].rstrip(".")
-        return ConfigError(
-            f"The arguments of the tool {self._name} cannot be described to a model: {reason}. "
-            "Annotate them with text, numbers, true or false, lists and dicts of these, or pydantic models."
-        )
 
     def call(self, args: BaseModel, context: object) -> dict[str, Any]:
         """Return the keyword arguments for a call."""
@@ -395,7 +355,7 @@ class Signature:
         by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if not by_name or _is_reserved(parameter.name):
             raise ConfigError(
-                f"The tool {self._name} has the parameter {parameter}, which cannot be given by name. "
+                f"The tool {self.name} has the parameter {parameter}, which cannot be given by name. "
                 "A model gives each argument by its name."
             )
         default: Any = ... if parameter.default is parameter.empty else parameter.default
@@ -439,63 +399,39 @@ def _has_words(annotation: Any) -> bool:
     return any(getattr(extra, "description", None) for extra in extras)
 
 
-@dataclass(frozen=True)
-class ParsedDocstring:
+class ParsedDocstring(NamedTuple):
     """Parts of a docstring."""
 
-    summary: str = ""  # everything before the first section
-    arguments: dict[str, str] = field(default_factory=dict[str, str])
+    summary: str  # everything before the first section
+    arguments: Mapping[str, str]
 
 
 def parse_docstring(text: str | None) -> ParsedDocstring:
     """Parse a Google, NumPy or Sphinx style docstring. All parts are optional."""
     lines = inspect.cleandoc(text or "").split("\n")
     start = next((at for at, line in enumerate(lines) if _SECTION.match(line) or _SPHINX.match(line)), len(lines))
-    summary = "\n".join(lines[:start]).strip()
-    arguments: dict[str, str] = {}
-    for name, words in [*_sphinx_arguments(lines[start:]), *_docstring_sections(lines[start:])]:
-        arguments.setdefault(name, " ".join(words.split()))
-    return ParsedDocstring(summary, arguments)
-
-
-def _sphinx_arguments(lines: list[str]) -> Iterator[tuple[str, str]]:
-    name, words = "", ""
-    for line in lines:
-        found = _SPHINX.match(line)
-        if found is None and line.startswith((" ", "\t")):
-            words += f" {line}"
-            continue
-        if name:
-            yield name, words
-        name, words = (found["name"] or "", found["words"]) if found and found["field"] == "param" else ("", "")
-    if name:
-        yield name, words
-
-
-def _docstring_sections(lines: list[str]) -> Iterator[tuple[str, str]]:
-    section: list[str] = []
-    is_arguments = False
-    for line in [*lines, "Returns:"]:
-        if (header := _SECTION.match(line)) is None:
-            section.append(line)
-            continue
-        if is_arguments:
-            yield from _argument_texts(section)
-        section, is_arguments = [], header[1] is not None
-
-
-def _argument_texts(lines: list[str]) -> Iterator[tuple[str, str]]:
-    is_numpy = bool(lines) and _RULE.match(lines[0]) is not None
-    body = lines[1:] if is_numpy else inspect.cleandoc("\n" + "\n".join(lines)).split("\n")
-    form = _NUMPY if is_numpy else _GOOGLE
-    name, words = "", ""
-    for line in body:
-        found = None if line.startswith((" ", "\t")) else form.match(line)
-        if found is None:
-            words += f" {line}"
-            continue
-        if name:
-            yield name, words
-        name, words = found["name"], "" if is_numpy else found["words"]
-    if name:
-        yield name, words
+    arguments: dict[str, list[str]] = {}
+    words: list[str] = []  # of the current argument
+    form: re.Pattern[str] | None = None  # of the arguments in the current section, if it is one of arguments
+    margin = 0  # indentation of its arguments; text to the left is no part of it
+    for line in lines[start:]:
+        depth = len(line) - len(line.lstrip())
+        if (header := _SECTION.match(line)) is not None:
+            form, margin, words = _GOOGLE if header[1] else None, -1, []
+        elif (found := _SPHINX.match(line)) is not None:
+            form, margin, words = None, 1, [found["words"]]
+            if found["field"] == "param" and found["name"]:
+                arguments.setdefault(found["name"], words)
+        elif form is not None and _RULE.match(line):
+            form = _NUMPY
+        elif line.strip():
+            margin = depth if margin < 0 else margin
+            if depth < margin:
+                form, words = None, []
+            if form is not None and depth == margin and (found := form.match(line.strip())) is not None:
+                words = [found["words"]]
+                arguments.setdefault(found["name"], words)
+            else:
+                words.append(line)
+    told = {name: " ".join(" ".join(words).split()) for name, words in arguments.items()}
+    return ParsedDocstring("\n".join(lines[:start]).strip(), told)

@@ -1,4 +1,4 @@
-"""Custom tools in files: finding, loading and adapting them to the tool interface.
+"""The user's own code in files: finding and executing it, and adapting the tools in it to the tool interface.
 
 A file is executed from the very bytes that were inspected. A file that fails is reported and skipped, and never affects
 others.
@@ -12,11 +12,11 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -24,9 +24,19 @@ from vibe_jupyter.errors import ConfigError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.protocol import Headline, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools import custom
 from vibe_jupyter.tools.contract import Restriction, Tool, ToolContext, ToolDefinition, collect_tools
-from vibe_jupyter.tools.custom import BaseTool, ToolStreamEvent, definition_of_class
+from vibe_jupyter.tools.custom import (
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    FrontEndText,
+    InvokeContext,
+    PermissionContext,
+    ToolPermission,
+    ToolStreamEvent,
+    ToolUIData,
+    definition_of_class,
+)
 
 NOTHING: Final = "It returned nothing."
 _FRAMES: Final = 3  # innermost frames of an exception shown to the model
@@ -36,31 +46,35 @@ CHECK_WORDS: Final = 500  # characters of a reason that is shown and sent
 
 Describe = Callable[[object], str]  # describes a value without running its own code
 
-_MODULE: Final = "vibe_jupyter_tools_"  # prefix of the modules' names in `sys.modules`
+_MODULE: Final = "vibe_jupyter_own_"  # prefix of the modules' names in `sys.modules`
 # Modules that tools written for Mistral Vibe import. While such a file is loaded, they are replaced by ours.
-_MISTRAL_VIBE: Final[Mapping[str, tuple[str, ...]]] = {
-    "vibe.core.tools.base": ("BaseTool", "BaseToolConfig", "BaseToolState", "InvokeContext", "ToolPermission"),
-    "vibe.core.tools.permissions": ("PermissionContext",),
-    "vibe.core.tools.ui": ("ToolCallDisplay", "ToolResultDisplay", "ToolUIData"),
-    "vibe.core.types": ("ToolCallEvent", "ToolResultEvent", "ToolStreamEvent"),
+_MISTRAL_VIBE: Final = ("vibe.core.tools.base", "vibe.core.tools.permissions", "vibe.core.tools.ui", "vibe.core.types")
+_ITS_NAMES: Final[Mapping[str, type]] = {
+    "BaseTool": BaseTool,
+    "BaseToolConfig": BaseToolConfig,
+    "BaseToolState": BaseToolState,
+    "InvokeContext": InvokeContext,
+    "PermissionContext": PermissionContext,
+    "ToolCallDisplay": FrontEndText,
+    "ToolCallEvent": FrontEndText,
+    "ToolError": ToolError,
+    "ToolPermission": ToolPermission,
+    "ToolResultDisplay": FrontEndText,
+    "ToolResultEvent": FrontEndText,
+    "ToolStreamEvent": ToolStreamEvent,
+    "ToolUIData": ToolUIData,
 }
 
+T = TypeVar("T")
+
 Options = Mapping[str, Mapping[str, JsonValue]]  # settings by tool name
-
-
-@dataclass(frozen=True)
-class WithOutput:
-    """A result and the output printed while computing it."""
-
-    value: object
-    output: str
 
 
 class ToolLane(Protocol):
     """Executes the code of custom tools."""
 
-    async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
-        """Run a call to completion."""
+    async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> tuple[object, str]:
+        """Run a call to completion. Returns the result, and what was printed meanwhile if anything collects it."""
         ...
 
 
@@ -104,13 +118,13 @@ class CustomTool(Tool[BaseModel]):
         except TimeoutError:
             return Restriction(denies=True, reason=f"its own check took more than {CHECK_SECONDS:g} s")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-            return Restriction(denies=True, reason=f"its own check failed: {_error_text(error)}"[:CHECK_WORDS])
+            return Restriction(denies=True, reason=f"its own check failed: {error_text(error)}"[:CHECK_WORDS])
         found = [restriction for one in said if (restriction := _restriction(one)) is not None]
         return max(found, key=lambda one: one.denies, default=None)
 
     async def run(self, args: BaseModel, context: ToolContext) -> ToolResult:
         try:
-            value = await self._lane(self._definition, args, context)
+            value, printed = await self._lane(self._definition, args, context)
         except NotebookError as error:
             raise ToolError(f"{self.name} did not run to its end: {error}") from error
         except ToolError:
@@ -120,15 +134,12 @@ class CustomTool(Tool[BaseModel]):
                 head_and_tail(_failure_text(self.name, error)),
                 summary=f"{type(error).__name__}: {error}".split("\n", 1)[0],
             )
-        printed = ""
-        if isinstance(value, WithOutput):
-            value, printed = value.value, value.output
         if isinstance(value, ToolResult):
             return value
         try:
             value = self._check_value(value)
         except ValidationError as error:
-            return _no_result(self.name, self._definition.result, error)
+            return _no_result(self.name, error)
         text = _with_output(text_of(value, self._describe), printed)
         return ToolResult(
             parts=(TextPart(text=text),),
@@ -158,12 +169,11 @@ def _restriction(said: object) -> Restriction | None:
     return Restriction(denies=True, reason=f"its own check returned {type(said).__name__}, which is no permission")
 
 
-async def on_engine(definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
-    """Run a call off the kernel's main thread: async functions on the engine's loop, others on a worker thread."""
+async def on_engine(definition: ToolDefinition, args: BaseModel, context: ToolContext) -> tuple[object, str]:
+    """Run a call off the kernel's main thread: functions on a worker thread, what they return to await on the loop."""
     try:
-        if definition.is_async:
-            return await settle_value(definition.call(args, context), context)
-        return await settle_value(await asyncio.to_thread(_call_on_thread, definition, args, context), context)
+        called = await asyncio.to_thread(_call_on_thread, definition, args, context)
+        return await settle_value(called, context), ""
     except (KeyboardInterrupt, SystemExit) as error:  # these would end the event loop
         raise _left(definition, error) from error
 
@@ -216,12 +226,11 @@ def _with_output(text: str, printed: str) -> str:
     return f"printed:\n{printed}" if text == NOTHING else f"{text}\nprinted:\n{printed}"
 
 
-def _no_result(name: str, model: type[BaseModel] | None, error: ValidationError) -> ToolResult:
+def _no_result(name: str, error: ValidationError) -> ToolResult:
     """Report a result that doesn't match the declared model."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
-    promised = "its result" if model is None else model.__name__
-    words = f"{name} ran, but its result is not a valid {promised}: {place + ': ' if place else ''}{first['msg']}."
+    words = f"{name} ran, but its result is not a valid {error.title}: {place + ': ' if place else ''}{first['msg']}."
     return ToolResult.error(words, summary=words)
 
 
@@ -238,19 +247,17 @@ def _failure_text(name: str, error: Exception) -> str:
 
 @dataclass(frozen=True)
 class ToolFile:
-    """Path and content of a tool file."""
+    """Path and content of a file with the user's own code."""
 
     path: Path
     content: bytes
     of_project: bool = False  # True if it belongs to the project, and so may import from it
 
 
-@dataclass(frozen=True)
-class _Module:
-    """Definitions in a file, before settings are applied."""
+class _Found(NamedTuple):
+    """Tools of a file. Those of classes are defined with their settings later."""
 
-    functions: tuple[ToolDefinition, ...] = ()
-    classes: tuple[type[BaseTool], ...] = ()
+    tools: Sequence[ToolDefinition | type[BaseTool]] = ()
     problem: str = ""
 
 
@@ -258,7 +265,7 @@ class ToolFiles:
     """Loads each file once, and again when it has changed. Main thread only."""
 
     def __init__(self) -> None:
-        self._loaded: dict[tuple[Path, str], _Module] = {}
+        self._loaded: dict[ToolFile, _Found] = {}
         # One instance per class and settings, since it may keep state between calls
         self._built: dict[tuple[type[BaseTool], str], ToolDefinition] = {}
 
@@ -267,9 +274,16 @@ class ToolFiles:
         found: dict[str, ToolDefinition] = {}
         problems: list[str] = []
         for file in files:
-            module = self._load_module(file)
-            problems += [module.problem] if module.problem else []
-            for definition in self._definitions_of(module, file, options, problems):
+            if file not in self._loaded:
+                self._loaded[file] = _tools_of(file)
+            tools, problem = self._loaded[file]
+            problems += [problem] if problem else []
+            for tool in tools:
+                try:
+                    definition = self._defined(tool, options)
+                except Exception as error:  # noqa: BLE001 - the user's code: any error is reported
+                    problems.append(f"{file.path}: {error_text(error)} The tool is left out.")
+                    continue
                 first = found.setdefault(definition.name, definition)
                 if first is not definition:
                     problems.append(f"{file.path}: left out, since {first.source} has a tool {definition.name} too.")
@@ -279,80 +293,82 @@ class ToolFiles:
         """Discard the tools' state, which belongs to a finished conversation."""
         self._built.clear()
 
-    def _definitions_of(
-        self, module: _Module, file: ToolFile, options: Options, problems: list[str]
-    ) -> Iterator[ToolDefinition]:
-        yield from module.functions
-        for cls in module.classes:
-            try:
-                yield self._built_of(cls, options.get(cls.get_name(), {}))
-            except Exception as error:  # noqa: BLE001 - the user's code: any error is reported
-                problems.append(f"{file.path}: {_error_text(error)} The tool is left out.")
-
-    def _built_of(self, cls: type[BaseTool], options: Mapping[str, JsonValue]) -> ToolDefinition:
-        key = (cls, json.dumps(options, sort_keys=True))
+    def _defined(self, tool: ToolDefinition | type[BaseTool], options: Options) -> ToolDefinition:
+        if isinstance(tool, ToolDefinition):
+            return tool
+        settings = options.get(tool.get_name(), {})
+        key = (tool, json.dumps(settings, sort_keys=True))
         if key not in self._built:
-            self._built[key] = definition_of_class(cls, options)
+            self._built[key] = definition_of_class(tool, settings)
         return self._built[key]
 
-    def _load_module(self, file: ToolFile) -> _Module:
-        key = (file.path, hashlib.sha256(os.fsencode(file.path) + b"\0" + file.content).hexdigest())
-        if key not in self._loaded:
-            self._loaded[key] = _run_tool_file(file, f"{_MODULE}{key[1][:16]}")
-        return self._loaded[key]
+
+def _tools_of(file: ToolFile) -> _Found:
+    try:
+        with collect_tools() as functions, _as_mistral_vibe():
+            module = run_file(file)
+    except ConfigError as error:
+        return _Found(problem=f"{error} Its tools are left out.")
+    classes = [
+        cls for cls in classes_in(module, BaseTool) if not inspect.isabstract(cls) and cls.run is not BaseTool.run
+    ]
+    if not functions and not classes:
+        return _Found(problem=f"{file.path} defines no tool: no function with @tool, and no class on BaseTool.")
+    return _Found((*functions, *classes))
 
 
-def files_below(path: Path) -> Iterator[ToolFile]:
-    """Yield a file, or all tool files in a folder and its subfolders. Names that start with ``_`` are private.
+def files_below(path: Path, problems: list[str], what: str = "tools are") -> list[ToolFile]:
+    """Return a file, or all files in a folder and its subfolders that may define tools or other code of the user's.
 
-    Raises:
-        OSError: the path doesn't exist or can't be read.
+    Args:
+        path: the file or folder.
+        problems: gets a sentence if it can't be read.
+        what: what is left out then, with its verb.
     """
-    path.stat()
-    paths = sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    for one in paths:
-        if is_tool_file(one) and one.is_file():
-            yield ToolFile(one, one.read_bytes())
+    try:
+        path.stat()
+        paths = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        return [ToolFile(one, one.read_bytes()) for one in paths if is_tool_file(one) and one.is_file()]
+    except OSError as error:
+        problems.append(f"{path} cannot be read ({error.strerror}); its {what} left out.")
+        return []
 
 
 def is_tool_file(path: Path) -> bool:
-    """Return whether a file may define tools."""
+    """Return whether a file may define tools. Names that start with ``_`` are private."""
     return path.suffix == ".py" and not path.name.startswith("_") and "__pycache__" not in path.parts
 
 
-def _run_tool_file(file: ToolFile, name: str) -> _Module:
-    module = types.ModuleType(name)
+def run_file(file: ToolFile) -> types.ModuleType:
+    """Execute a file as a module of its own.
+
+    Raises:
+        ConfigError: it failed. The message is the place and the reason.
+    """
+    key = hashlib.sha256(os.fsencode(file.path) + b"\0" + file.content).hexdigest()
+    module = types.ModuleType(f"{_MODULE}{key[:16]}")
     module.__file__ = str(file.path)
-    sys.modules[name] = module  # pydantic and dataclasses resolve annotations there
+    sys.modules[module.__name__] = module  # pydantic and dataclasses resolve annotations there
     try:
-        beside = nullcontext() if file.of_project else without_working_folder()
-        with collect_tools() as functions, _as_mistral_vibe(), beside:
+        with nullcontext() if file.of_project else without_working_folder():
             exec(compile(file.content, str(file.path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code: any error is reported
-        return _Module(problem=f"{_failing_line(file, error)}: {_error_text(error)} Its tools are left out.")
-    classes = tuple(value for value in vars(module).values() if _is_tool_class(value, name))
-    if not functions and not classes:
-        return _Module(problem=f"{file.path} defines no tool: no function with @tool, and no class on BaseTool.")
-    return _Module(tuple(functions), classes)
+        raise ConfigError(f"{_failing_line(file, error)}: {error_text(error)}") from None
+    return module
 
 
-def _is_tool_class(value: object, module: str) -> bool:
-    return (
-        isinstance(value, type)
-        and issubclass(value, BaseTool)
-        and value.__module__ == module
-        and not inspect.isabstract(value)
-        and value.run is not BaseTool.run
-    )
+def classes_in(module: types.ModuleType, base: type[T]) -> list[type[T]]:
+    """Return the subclasses of `base` that a module defines."""
+    classes: list[type[Any]] = [one for one in vars(module).values() if isinstance(one, type)]
+    return [one for one in classes if issubclass(one, base) and one.__module__ == module.__name__]
 
 
 @contextmanager
 def _as_mistral_vibe() -> Generator[None]:
     kept = {name: sys.modules.get(name) for name in _MISTRAL_VIBE}
-    for name, names in _MISTRAL_VIBE.items():
+    for name in _MISTRAL_VIBE:
         sys.modules[name] = stand_in = types.ModuleType(name)
-        vars(stand_in).update({one: getattr(custom, one) for one in names})
-        vars(stand_in)["ToolError"] = ToolError
+        vars(stand_in).update(_ITS_NAMES)
     try:
         yield
     finally:
@@ -370,7 +386,8 @@ def _failing_line(file: ToolFile, error: BaseException) -> str:
     return f"{file.path}, line {lines[-1]}" if lines else str(file.path)
 
 
-def _error_text(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
+    """Describe an error of the user's code in a line."""
     text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
     first = text.split("\n", 1)[0]
     return first if first.endswith(".") else f"{first}."
