@@ -23,7 +23,6 @@ from vibe_jupyter.app.instructions import (
     default_shell,
     written_theme,
 )
-from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ToolParts, serving_parts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
@@ -32,7 +31,7 @@ from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary, RunView, working_folder
 from vibe_jupyter.app.serving import NotebookServing
 from vibe_jupyter.app.sessions import KernelSessions, SessionParts, end_other_mode, kept_in, status_line, whereabouts
-from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.app.shell_host import Kernel, ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
 from vibe_jupyter.app.undo import CodeOfRuns, KernelUndo

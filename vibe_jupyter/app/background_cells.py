@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from vibe_jupyter.app.kernel import Kernel
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.errors import ToolError, VibeError
 from vibe_jupyter.files.truncation import head_and_tail, section
 from vibe_jupyter.kernel.interrupts import sigint_goes_to

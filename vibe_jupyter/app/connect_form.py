@@ -7,8 +7,8 @@ import concurrent.futures
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.errors import MissingModel, ModelError
 from vibe_jupyter.options import Options
 from vibe_jupyter.protocol import Usage

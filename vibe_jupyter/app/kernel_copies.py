@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from vibe_jupyter.app.kernel import Kernel
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.notebook.tools.copy_report import ReportedRun
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
 from vibe_jupyter.permissions.redaction import redacted_report

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.app.agents import PlanAcceptance
 from vibe_jupyter.app.instructions import Instructions
-from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings
 from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import RunView
 from vibe_jupyter.app.sessions import KernelSessions
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.app.undo import KernelUndo
 from vibe_jupyter.options import Options
 from vibe_jupyter.permissions.decide import Permissions

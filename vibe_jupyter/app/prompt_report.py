@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
 from vibe_jupyter.app.agents import plan_section
-from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.project import CurrentSettings
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import MENTION_LIMIT, MENTIONS, Mentions, cell_text, mentioned_cells
 from vibe_jupyter.context.situation import SituationReport, Surroundings

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.app.kernel import Kernel
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import (
     AssistantMessage,

@@ -15,11 +15,11 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.deferred_tools import tool_lists
 from vibe_jupyter.app.hooks import command_hooks
-from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.kernel_copies import kernel_copies
 from vibe_jupyter.app.kernel_parts import ServingParts
 from vibe_jupyter.app.notebook_access import NotebookAccess
 from vibe_jupyter.app.saved_sessions import new_conversation
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.errors import NotebookError, ToolError, VibeError
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThreadTurns

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter import config
 from vibe_jupyter.app.background_cells import BackgroundCells
-from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import CLOSE_WAIT
 from vibe_jupyter.app.saved_sessions import SavedSessions, local_time, new_conversation
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.llm.client import LLMClient

@@ -1,16 +1,24 @@
-"""Adapter that offers the shell's abilities to the view and the tools."""
+"""The kernel that an app runs in, and the adapter that offers its shell's abilities to the view and the tools."""
 
 import builtins
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.ipython_types import searched_names, user_names
 from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.ui.front_end import FrontEnd
 from vibe_jupyter.variables.secret_values import SecretValues
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
 
 T = TypeVar("T")
 
@@ -112,3 +120,18 @@ class ShellHost:
     def namespace(self) -> Mapping[str, object]:
         """Return the user's variables, without IPython's own and those with a leading underscore. Main thread only."""
         return user_names(self._shell.user_ns, self._shell.user_ns_hidden)
+
+
+class Kernel(NamedTuple):
+    """One kernel, or IPython in a terminal, which has neither pump nor notebook."""
+
+    shell: InteractiveShell
+    pump: Pump | None
+    presses: Presses
+    engine: Engine
+    main_thread: MainThread
+    host: ShellHost
+    workspace: Workspace
+    notebook: "NotebookAccess | None"
+    folder: Path  # the working folder at start
+    home: Path  # the user's vibe folder

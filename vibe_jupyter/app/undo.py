@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from vibe_jupyter.app.kernel import Kernel
 from vibe_jupyter.app.sessions import KernelSessions
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.config.toml_file import vibe_home
 from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import section

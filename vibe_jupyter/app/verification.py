@@ -4,7 +4,7 @@ import concurrent.futures
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vibe_jupyter.app.kernel import Kernel
+from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.safe_imports import without_working_folder
 
