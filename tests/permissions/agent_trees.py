@@ -12,6 +12,9 @@ from typing import Any, Final
 from tests.patience import patient
 from tests.permissions.shell_fuzz import snapshot
 from tests.permissions.shell_tree import MARKER, SECRETS, make_shell_tree, run_git
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell.git_environment import git_environment
+from vibe_jupyter.permissions.shell.judge import search_guard
 from vibe_jupyter.tools.child_environment import NOT_INTERACTIVE
 
 CASES: Final[list[dict[str, Any]]] = [
@@ -136,20 +139,28 @@ def command_of(case: Mapping[str, Any], parent: Path) -> str:
     return command
 
 
-def effect(command: str, project: Path, parent: Path) -> str:
-    """Run it as anybody would, without the guards of the product; what it did that it must not, empty for nothing."""
+def effect(command: str, project: Path, parent: Path, *, guarded: bool = False) -> str:
+    """Run it; what it did that it must not, empty for nothing.
+
+    Args:
+        command: what to run.
+        project: where.
+        parent: the folder of the tree.
+        guarded: whether the shell tool runs it, or anybody, without the guards of the product.
+    """
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(parent / "home"),
         "LC_ALL": "C.UTF-8",
         "GIT_CONFIG_NOSYSTEM": "1",
     }
+    guard = {**git_environment(), **search_guard(command, Workspace(project))} if guarded else {}
     before = snapshot(parent)
     try:
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-c", command],
             cwd=project,
-            env={**environ, **NOT_INTERACTIVE, "GIT_OPTIONAL_LOCKS": "0"},
+            env={**environ, **NOT_INTERACTIVE, "GIT_OPTIONAL_LOCKS": "0", **guard},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=RUN_LIMIT,

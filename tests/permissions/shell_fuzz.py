@@ -14,7 +14,9 @@ from typing import Final
 
 from tests.patience import patient
 from tests.permissions.shell_tree import MARKER, SECRETS
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.git_environment import git_environment
+from vibe_jupyter.permissions.shell.judge import search_guard
 from vibe_jupyter.tools.child_environment import child_environment
 
 RUN_LIMIT = patient(15)  # seconds; what only reads here takes a fraction of one
@@ -192,16 +194,17 @@ def harm(command: str, project: Path, *, guarded: bool = True) -> str:
     Args:
         command: what to run.
         project: where.
-        guarded: whether git gets the variables that keep it from starting a watcher.
+        guarded: whether it gets the variables that keep git from starting a watcher, and protected files out.
     """
     parent = project.parent
     environ = {"PATH": os.environ["PATH"], "HOME": str(parent / "home"), "LC_ALL": "C.UTF-8"}
+    guard = {**git_environment(), **search_guard(command, Workspace(project))} if guarded else {}
     before = snapshot(parent)
     try:
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-c", command],
             cwd=project,
-            env={**child_environment(environ), "GIT_CONFIG_NOSYSTEM": "1", **(git_environment() if guarded else {})},
+            env={**child_environment(environ), "GIT_CONFIG_NOSYSTEM": "1", **guard},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=RUN_LIMIT,

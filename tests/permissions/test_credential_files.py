@@ -17,6 +17,7 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.protected import protect_also
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.shell.judge import search_guard
 from vibe_jupyter.protocol import Allow, Ask, Decision, TextPart
 from vibe_jupyter.sandbox.readable import readable_paths
 from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
@@ -132,7 +133,11 @@ def test_a_name_that_counts_in_its_folder_alone_is_known_to_every_command(projec
     (project / "link.json").symlink_to(".docker/config.json")
     subprocess.run([*git, "add", "-A"], check=True, timeout=60)
     subprocess.run([*git, "commit", "-qm", "two"], check=True, timeout=60)
-    assert isinstance(run(project, command), Ask)
+    if isinstance(run(project, command), Ask):
+        return
+    shell, guard = ["bash", "--noprofile", "--norc", "-c", command], search_guard(command, Workspace(project))
+    done = subprocess.run(shell, cwd=project, env={**os.environ, **guard}, capture_output=True, text=True, timeout=60)
+    assert CANARY not in done.stdout + done.stderr
 
 
 @pytest.mark.attack("credential files")
@@ -153,8 +158,6 @@ def test_a_search_that_names_no_file_leaves_them_out(
 
 
 def test_a_search_of_the_shell_leaves_out_folders_and_finds_the_same_name_elsewhere(project: Path) -> None:
-    from vibe_jupyter.permissions.shell.judge import search_guard
-
     fill(project, ".docker/config.json", "a/config.json", ".env", ".env.example")
     guard = {**os.environ, **search_guard("grep -r 'import os' .", Workspace(project))}
 

@@ -279,21 +279,14 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=folder, env={**os.environ, **who}, check=True, capture_output=True, timeout=30)
 
 
-def test_a_forced_push_says_how_many_commits_it_would_lose_and_where(tmp_path: Path) -> None:
-    remote, mine, theirs = (tmp_path / name for name in ("remote.git", "mine", "theirs"))
-    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
-    git(tmp_path, "clone", "-q", str(remote), str(theirs))
-    for number in range(3):
-        git(theirs, "commit", "-q", "--allow-empty", "-m", str(number))
-    git(theirs, "push", "-q", "origin", "HEAD:main")
-    git(tmp_path, "clone", "-q", str(remote), str(mine))
-    git(mine, "reset", "-q", "--hard", "HEAD~2")
-    git(mine, "config", "remote.origin.url", "https://me:key@example.org/acme/penguins.git")
+def test_a_forced_push_says_that_commits_may_be_lost_and_where(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main", ".")
+    git(tmp_path, "config", "remote.origin.url", "https://me:key@example.org/acme/penguins.git")
 
-    (found,) = explain_command("git push --force", Workspace(mine), measure=True)
+    (found,) = explain_command("git push --force", Workspace(tmp_path), measure=True)
 
     assert found.text == "Force-pushes: replaces the branch `main` on `example.org/acme/penguins`"
-    assert "2 commits exist only there (as of the last fetch) and would be lost." in found.detail
+    assert found.detail == "Commits that exist only there would be lost."
 
 
 def bash(project: Workspace) -> BashTool:

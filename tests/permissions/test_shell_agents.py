@@ -1,7 +1,8 @@
 """Commands of agents: what was recorded of their runs goes unasked, what would show, run or write never does.
 
 The cases stand in tests/corpora/bash_agents.jsonl, each with the tree it is judged and run in. The effect of each is
-seen, not believed: what is allowed is run, and so is what must not be, to show that the case is one.
+seen, not believed: what is allowed is run as the shell tool does, and what must not be as it stands, to show that the
+case is one.
 """
 
 import random
@@ -66,13 +67,17 @@ def test_there_are_enough_cases_and_most_that_are_harmless_were_recorded() -> No
 
 @pytest.mark.attack("shell commands", always=True)
 @pytest.mark.timeout(600)
-def test_what_would_show_run_or_write_asks_and_is_seen_to_do_it(
+def test_what_would_show_run_or_write_asks_or_is_kept_from_it_and_is_seen_to_do_it(
     tree: tuple[str, Path, Path], tmp_path: Path, attempts: Attempts
 ) -> None:
     plant, parent, project = tree
     cases = [(case, command_of(case, parent)) for case in cases_of(plant, harmful=True)]
     verdicts = {command: decided(command, project) for _, command in cases}
-    allowed = [command for command, (verdict, _) in verdicts.items() if verdict.verdict == "allow"]
+    allowed = [
+        command
+        for command, (verdict, _) in verdicts.items()
+        if verdict.verdict == "allow" and effect(command, project, parent, guarded=True)
+    ]
     attempts(verdicts, allowed)
     assert allowed == []
     assert [command for command, (_, seconds) in verdicts.items() if seconds > CPU_LIMIT] == []
@@ -99,7 +104,7 @@ def test_what_agents_send_to_look_around_goes_unasked_and_does_no_harm(tree: tup
     harm = {
         command: seen
         for command in some([command for command in commands if command not in asked])
-        if (seen := effect(command, project, parent))
+        if (seen := effect(command, project, parent, guarded=True))
     }
     assert harm == {}
 

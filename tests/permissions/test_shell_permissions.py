@@ -13,7 +13,6 @@ from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.permissions.shell import ShellVerdict
 from vibe_jupyter.permissions.shell.git_environment import git_environment
-from vibe_jupyter.permissions.shell.git_objects import OBJECT_SIZE_LIMIT
 from vibe_jupyter.permissions.shell.judge import judge_all, search_guard
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level
 from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
@@ -298,14 +297,6 @@ def test_of_several_commands_the_strictest_verdict_counts(permissions: Permissio
     assert verdict("rm x", "make", "ls").verdict == verdict("ls", "make", "rm x").verdict == "deny"
     assert verdict("make", "cat /etc/passwd").rule == "place"
     assert verdict("make", "make all").remember_as is None
-
-
-def test_an_object_of_git_that_unpacks_to_very_much_is_not_looked_through(permissions: Permissions) -> None:
-    git = ["git", "-C", str(permissions.workspace.root), "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "README.md"], check=True)
-    subprocess.run([*git, "commit", "-qF", "-"], check=True, input=b"long " * OBJECT_SIZE_LIMIT)
-    assert "very large" in asked(permissions, "git show").reason
 
 
 def test_a_work_tree_whose_repository_does_not_know_it_is_not_read_unasked(

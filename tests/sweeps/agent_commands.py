@@ -29,11 +29,11 @@ def sweep(count: int, seed: int) -> Iterator[str]:
             for case in (case for case in chosen if case["plant"] == plant):
                 command = command_of(case, parent)
                 allowed = judge_command(command, Workspace(project), shell).verdict == "allow"
-                if case["harmful"] and allowed:
+                if case["harmful"] and allowed and effect(command, project, parent, guarded=True):
                     yield f"{plant}: allowed: {command}"
                 if not (allowed or case["harmful"]) or not case.get("run", True):
                     continue
-                seen = effect(command, project, parent)
+                seen = effect(command, project, parent, guarded=not case["harmful"])
                 if bool(seen) is not case["harmful"]:
                     yield f"{plant}: {seen or 'it did nothing'}: {command}"
                 if seen and seen != "it printed a secret":

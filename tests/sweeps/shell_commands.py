@@ -70,7 +70,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
                 if command in done or judge_command(command, workspace, shell).verdict != "allow":
                     continue
                 done.add(command)
-                if seen := effect(command, project, parent):
+                if seen := effect(command, project, parent, guarded=True):
                     yield f"{plant}: {seen}: {command!r}"
                     remove(parent)
                     copy_of(pristine, parent)

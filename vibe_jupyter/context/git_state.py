@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.git_config import Trait, check_settings
+from vibe_jupyter.permissions.shell.git_config import Trait, bounded, check_settings
 from vibe_jupyter.permissions.shell.git_environment import git_environment
-from vibe_jupyter.permissions.shell.git_objects import bounded
-from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
+from vibe_jupyter.permissions.shell.git_repository import REFS_LIMIT, Repository, find_repository
 from vibe_jupyter.tools.child_environment import child_environment
 
 T = TypeVar("T")
@@ -90,10 +89,15 @@ def _branches(repository: Repository) -> tuple[str, str]:
         branch = f"none, detached at {head[:7]}" if named == head else named
         remote = "refs/remotes/origin"
         main = _one_line(repository.common / remote / "HEAD").removeprefix(f"ref: {remote}/")
-        present = (name for name in _MAIN if repository.objects.resolve(f"refs/heads/{name}"))
+        present = (name for name in _MAIN if _has_branch(repository, name))
         return branch, main or next(present, "")
     except UnknownCommand:
         return "unknown", ""
+
+
+def _has_branch(repository: Repository, name: str) -> bool:
+    packed = bounded(repository.common / "packed-refs", REFS_LIMIT)
+    return (repository.common / "refs/heads" / name).is_file() or f" refs/heads/{name}\n".encode() in packed
 
 
 def _one_line(path: Path) -> str:

@@ -12,7 +12,6 @@ import fnmatch
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
 from importlib.machinery import PathFinder, all_suffixes
 from pathlib import Path
 from typing import Final, Literal
@@ -89,7 +88,8 @@ _GUARDED_FILES: Final[dict[str, str]] = {
 _SECRET_REASON: Final = "usually holds passwords or keys"
 
 # Code points that some file systems ignore when comparing names.
-_IGNORED: Final = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
+IGNORED_IN_NAMES: Final = (0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+_IGNORED: Final = dict.fromkeys(IGNORED_IN_NAMES)
 
 
 class _Protection:
@@ -154,17 +154,6 @@ def is_secret_name(name: str, folder: str = "") -> bool:
     """
     folded, names = _fold_name(name), _Protection.names
     return names.is_folder(folded) or names.is_file(folded, _fold_name(folder))
-
-
-def may_hold_secret_names(text: str) -> bool:
-    """Return whether the listing may contain a protected name. A cheap check before each path is examined."""
-    plain = text.lower()
-    return not text.isascii() or any(part in plain for part in _literals(_Protection.names))
-
-
-@cache
-def _literals(names: CredentialNames) -> tuple[str, ...]:
-    return names.literals()
 
 
 def _secret_reason(names: Sequence[str]) -> str | None:

@@ -60,12 +60,6 @@ class CredentialNames:
                 return not any(map(self._plain.match, names))
         return False
 
-    def literals(self) -> tuple[str, ...]:
-        """Return texts of which every protected path contains at least one."""
-        names = (*self.files, *(one.rpartition("/")[2] for one in self.in_folders))
-        parts = {max(name.split("*"), key=len) for name in names} | {*self.folders}
-        return tuple(part for part in parts if not any(other in part for other in parts - {part}))
-
 
 class _Globs:
     """Globs indexed by their first or last character: a scan tries every name of a project, and hardly any matches."""

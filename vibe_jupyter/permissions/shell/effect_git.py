@@ -1,7 +1,4 @@
-"""Describe the effects of git commands.
-
-For a forced push, the commits that would be lost are counted in the repository.
-"""
+"""Describe the effects of git commands."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -9,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.command_parts import WordOfPart
 from vibe_jupyter.permissions.shell.effect_words import (
     AFFECTS_OTHERS,
     CHANGES,
@@ -25,12 +21,9 @@ from vibe_jupyter.permissions.shell.effect_words import (
     name_list,
 )
 from vibe_jupyter.permissions.shell.git_commands import GLOBAL_OPTIONS, SETTINGS, SUBCOMMANDS
-from vibe_jupyter.permissions.shell.git_objects import ObjectStore
 from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
-from vibe_jupyter.permissions.shell.measuring import count_text
 from vibe_jupyter.permissions.shell.options import CommandArgument
 
-COMMITS_LIMIT: Final = 2_000  # commits to examine when counting those a push would discard
 _READS: Final = frozenset(
     {
         *("status", "log", "diff", "show", "blame", "ls-files", "ls-tree", "rev-parse", "rev-list", "describe", "grep"),
@@ -263,8 +256,7 @@ def _push(git: PartCall) -> Finding:
     branch = refs[0].text.lstrip("+").rpartition(":")[2] if refs else _current_branch(repository)
     named = f"the branch `{branch}`" if branch else "your branch"
     if forced:
-        lost = _lost_text(repository, remote, branch, refs) if git.meter is not None else ""
-        detail = lost or "Commits that exist only there would be lost."
+        detail = "Commits that exist only there would be lost."
         return Finding(f"Force-pushes: replaces {named} on {target}", AFFECTS_OTHERS, detail, "force-push")
     return Finding(f"Sends the commits of {named} to {target}", LEAVES, "", "push")
 
@@ -302,43 +294,6 @@ def _current_branch(repository: Repository | None) -> str:
     except OSError:
         return ""
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else ""
-
-
-def _lost_text(repository: Repository | None, remote: str, branch: str, refs: list[WordOfPart]) -> str:
-    """Count the commits that exist only on the remote, as of the last fetch. '' if that is unknown."""
-    if repository is None or not branch:
-        return ""
-    source = refs[0].text.lstrip("+").partition(":")[0] if refs else "HEAD"
-    try:
-        store = repository.objects
-        theirs, ours = store.resolve(f"refs/remotes/{remote}/{branch}"), store.resolve(source or "HEAD")
-        if theirs is None or ours is None:
-            return ""
-        lost = len(_ancestors(store, theirs) - _ancestors(store, ours))
-    except (UnknownCommand, OSError):
-        return ""
-    if lost == 0:
-        return "As of the last fetch, no commit there would be lost."
-    verb = "exists" if lost == 1 else "exist"
-    return f"{count_text(lost, 'commit')} {verb} only there (as of the last fetch) and would be lost."
-
-
-def _ancestors(store: ObjectStore, oid: str) -> set[str]:
-    """Return a commit and its ancestors.
-
-    Raises:
-        UnknownCommand: There are more than `COMMITS_LIMIT`, or one can't be read.
-    """
-    seen: set[str] = set()
-    waiting = [oid]
-    while waiting:
-        one = waiting.pop()
-        if one not in seen:
-            seen.add(one)
-            if len(seen) > COMMITS_LIMIT:
-                raise UnknownCommand("length", "the history is long")
-            waiting.extend(store.commit(one).parents)
-    return seen
 
 
 _SPECIAL: Final[Mapping[str, Callable[[PartCall], Finding]]] = {

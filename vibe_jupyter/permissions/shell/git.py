@@ -1,18 +1,19 @@
 """Check git's read-only commands.
 
-Commands that show only names, numbers and messages are allowed. Commands that show or search content are allowed if no
-protected or outside file is involved, according to the names in the index and in the commits to be shown.
+Commands that show only names, numbers and messages are allowed. Those that show or search content are allowed where
+`git_guard` can leave protected and outside files out of it. A file at a revision asks.
 """
 
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from vibe_jupyter.files.protected import protection_reason
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.git_changes import Look, pathspecs
 from vibe_jupyter.permissions.shell.git_commands import (
     GLOBAL_OPTIONS,
     IGNORING_CHANGES,
@@ -25,6 +26,7 @@ from vibe_jupyter.permissions.shell.git_commands import (
     SubCommand,
 )
 from vibe_jupyter.permissions.shell.git_config import Trait, text_of
+from vibe_jupyter.permissions.shell.git_guard import GuardedGit, can_guard
 from vibe_jupyter.permissions.shell.git_repository import Repository
 from vibe_jupyter.permissions.shell.operands import Operands
 from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, is_safe_pattern
@@ -32,30 +34,44 @@ from vibe_jupyter.permissions.shell.read_only_commands import CommandCall
 
 _ALONE: Final = ("--version",)
 _REVISION: Final = re.compile(r"\^?[\w./@{}^~+-]+(?:\.\.\.?[\w./@{}^~+-]*)?", re.ASCII)
-# A path that doesn't exist. Only used after no revision of that name was found.
-_MISSING_PATH: Final = re.compile(r"(?!.*(?:\.\.|-g[0-9a-f]{4,}$))(?:[\w.-]+/)+[\w.-]+", re.ASCII)
+_SURE_COMMIT: Final = re.compile(r"(?:HEAD|@)(?:[~^]\d*)*", re.ASCII)  # any other name may be one of a file
+_IN_INDEX: Final = re.compile(r"(?:[0-3]:)?([^/!^(].*)", re.DOTALL)  # in ``:path`` or ``:0:path``
 _REFLOG_COMMANDS: Final = ("delete", "drop", "exists", "expire", "list", "write")
 _PICKAXE: Final = ("-S", "-G")
+_COUNTS: Final = ("-#", "-n", "--max-count", "--skip")
 _EVERYTHING: Final = ("--all", "--branches", "--tags", "--remotes", "-g", "--walk-reflogs", "--boundary")
+# Options that list the shown files by kind and name, for commits below a line with the id.
+_NAMES: Final = ("--name-status", "-z", "--no-renames", "--no-color", "--no-relative", "--ignore-submodules=all")
+_OF_COMMITS: Final = ("--format=tformat:+%H", "-m", "--root", *_NAMES)
+_NOT_FOLLOWING: Final = ("-c", "log.follow=false")  # a file to the names it had before
+_WHOLE_HISTORY: Final = ("--full-history", "--sparse")  # with these, pathspecs leave out no commits
 _WITH_PASSWORD: Final = re.compile(r"://[^/\s]*@")
 # Files in the home folder that may rewrite addresses (`insteadOf`).
 _USER_SETTINGS: Final = (".gitconfig", ".config/git/config")
+_EXCLUDING: Final = (":(exclude)", ":!", ":^", ":(top,exclude)", ":(exclude,top)", ":!/", ":^/", ":/!", ":/^")
+_FROM_TOP: Final = (":/", ":(top)")
+_WILD: Final = re.compile(r"[*?\[\\]")
+SPECS_LIMIT: Final = 50  # pathspecs per command
 
 
 def check_git(call: CommandCall) -> None:
     """Check a git command: the repository must name no program to run, and nothing protected may be shown."""
+    guarded_git(call)
+
+
+def guarded_git(call: CommandCall) -> GuardedGit:
+    """Check a git command. Returns how it must be run.
+
+    Raises:
+        UnknownCommand: It isn't known to be read-only, or may show protected files.
+    """
     arguments = list(call.arguments)
-    if [argument.text for argument in arguments] == list(_ALONE):
-        return
+    as_written = GuardedGit(tuple(argument.text for argument in arguments))
+    if as_written.given == _ALONE:
+        return as_written
     operands = _global_options(arguments, call.operands)
-    name = arguments[0].text if arguments else ""
-    if name in ("stash", "remote", "worktree") and len(arguments) > 1 and not arguments[1].text.startswith("-"):
-        name = f"{name} {arguments.pop(1).text}"
-    if name == "reflog" and len(arguments) > 1:
-        if arguments[1].text in _REFLOG_COMMANDS:
-            raise UnknownCommand("name", f"git reflog {arguments[1].text} is not known to be read-only")
-        if arguments[1].text == "show":
-            del arguments[1]
+    before = as_written.given[: len(as_written.given) - len(arguments)]
+    name = _subcommand(arguments)
     if (sub := SUBCOMMANDS.get(name)) is None or arguments[0].from_glob:
         raise UnknownCommand("name", f"git {name} is not known to be read-only".replace("  ", " "))
     texts = [argument.text for argument in arguments]
@@ -68,8 +84,33 @@ def check_git(call: CommandCall) -> None:
     if repository is None:
         if sub.outside is False:
             raise UnknownCommand("repository", f"git {name} reads files without a repository")
-        return
-    _GitCall(name, sub, given, tuple(arguments[divide + 1 :]), operands, repository, home).check()
+        return as_written
+    behind = tuple(texts[divide + 1 :])
+    guarded = _GitCall(name, sub, given, behind, operands, repository, home).check()
+    if guarded is None:
+        return as_written
+    if not can_guard():
+        raise UnknownCommand("place", f"git {name} may show files that usually hold passwords or keys")
+    before = (*before, *_NOT_FOLLOWING)
+    return guarded._replace(
+        given=as_written.given,
+        run=(*before, *guarded.run),
+        names=(*before, *guarded.names) if guarded.names else (),
+        top=str(repository.root),
+    )
+
+
+def _subcommand(arguments: list[CommandArgument]) -> str:
+    """Return the name of the subcommand, and remove its second word."""
+    name = arguments[0].text if arguments else ""
+    if name in ("stash", "remote", "worktree") and len(arguments) > 1 and not arguments[1].text.startswith("-"):
+        return f"{name} {arguments.pop(1).text}"
+    if name == "reflog" and len(arguments) > 1:
+        if arguments[1].text in _REFLOG_COMMANDS:
+            raise UnknownCommand("name", f"git reflog {arguments[1].text} is not known to be read-only")
+        if arguments[1].text == "show":
+            del arguments[1]
+    return name
 
 
 def _global_options(arguments: list[CommandArgument], operands: Operands) -> Operands:
@@ -97,12 +138,13 @@ class _GitCall:
     name: str
     sub: SubCommand
     given: GivenOptions
-    behind: tuple[CommandArgument, ...]  # arguments after `--`
+    behind: tuple[str, ...]  # arguments after `--`
     operands: Operands
     repository: Repository
     home: str
 
-    def check(self) -> None:
+    def check(self) -> GuardedGit | None:
+        """Check the command. Returns how it must be run, or None if as written."""
         given, sub = self.given, self.sub
         self.repository.check(self._repository_traits())
         if sub.needs and (given.operands or self.behind) and not given.has(*sub.needs):
@@ -112,15 +154,15 @@ class _GitCall:
         if self.name in ("remote", "remote get-url"):
             self._check_addresses()
         if self.name == "grep":
-            self._check_search()
-            return
+            return self._guard_search()
         check = self._check_revision if sub.revisions else self._check_pathspec
         for operand in given.operands:
             check(operand.text)
         for path in self.behind:
-            self._check_pathspec(path.text)
-        if self.name == "show" or self._shows_content:
-            self._check_changes()
+            self._check_pathspec(path)
+        if self.name == "blame":
+            self._check_blamed()
+        return self._guard_changes() if self.name == "show" or self._shows_content else None
 
     @property
     def _shows_patches(self) -> bool:
@@ -152,34 +194,43 @@ class _GitCall:
         """Check a revision, a path, or ``revision:path``. Anything ambiguous is checked as both."""
         revision, colon, path = text.partition(":")
         if colon:
-            if not _REVISION.fullmatch(revision):
-                raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
             self._check_stored(text, revision, path)
-        elif _REVISION.fullmatch(text):
-            if self.operands.exists(text):
-                self._check_pathspec(text)
-        else:
+        elif not _REVISION.fullmatch(text) or self.operands.exists(text):
             self._check_pathspec(text)
 
     def _check_stored(self, text: str, revision: str, path: str) -> None:
-        """Check a file in a revision by its path from the top of the repository."""
+        """Check a file in a revision or in the index by its path from the top of the repository."""
+        indexed = None if revision else _IN_INDEX.fullmatch(path)
+        path = indexed[1] if indexed else path
         top = self.repository.root
         start = self.operands.here if path.startswith(("./", "../")) or path in (".", "..") else top
         inside = os.path.relpath(os.path.join(start, path), top)
-        if inside == ".." or inside.startswith("../") or path.startswith("/"):
+        unclear = inside == ".." or inside.startswith("../") or path.startswith("/")
+        if unclear or not (indexed or _REVISION.fullmatch(revision)):
             raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
-        look = self._look_at(())
-        if why := look.why_hidden(inside) if inside != "." else None:
+        if inside != "." and self._project_prefix and not f"{inside}/".startswith(self._project_prefix):
+            raise UnknownCommand("place", f"reads {inside}, which is outside the project")
+        if why := protection_reason(inside.split("/"), "read"):
             raise UnknownCommand("place", f"reads {inside}, which {why}")
-        if look.tree_of(revision) is None:
-            raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
+        if self.name in ("show", "diff"):
+            raise UnknownCommand("operand", f"shows what {text} names, whatever file that was")
+
+    @cached_property
+    def _project_prefix(self) -> str:
+        """Path of the project within the repository, with a trailing slash. '' unless it is a subfolder."""
+        root, project = self.repository.root, self.operands.workspace.root
+        return f"{project.relative_to(root)}/" if root in project.parents else ""
 
     def _check_pathspec(self, text: str) -> None:
-        """Check that a path may be read. The files matched by a glob are taken from the repository instead."""
-        specs = pathspecs([text], self.operands.here, self.repository.root)
-        named = specs.plain_name
-        if named is not None and self.sub.names_files:
-            self.operands.path(str(self.repository.root / named))
+        """Check that a path may be read. Files matched by a glob are left out by `git_guard` instead."""
+        spec = _read_pathspec(text, self.operands.here, self.repository.root)
+        if not spec.excludes and not spec.is_glob and self.sub.names_files:
+            self.operands.path(str(self.repository.root / spec.path))
+
+    def _check_blamed(self) -> None:
+        operands = [operand.text for operand in self.given.operands]
+        if revision := next((text for text in operands if not self.operands.exists(text)), None):
+            raise UnknownCommand("operand", f"shows a file as it was in {revision}")
 
     def _check_addresses(self) -> None:
         """Refuse addresses with a password, since the command prints them."""
@@ -188,101 +239,46 @@ class _GitCall:
         if any(map(_WITH_PASSWORD.search, texts)):
             raise UnknownCommand("place", "may show a password in the address of another repository")
 
-    def _look_at(self, paths: Sequence[str]) -> Look:
-        specs = pathspecs(paths, self.operands.here, self.repository.root)
-        return Look(self.repository, self.operands.workspace.root, specs)
-
-    def _split_operands(self) -> tuple[list[str], list[str]]:
-        """Split the operands into revisions and paths."""
-        look = self._look_at(())
+    def _split_operands(self, operands: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Split the operands into revisions and paths, as git does where no name is both."""
         revisions: list[str] = []
         paths: list[str] = []
-        for operand in self.given.operands:
-            text = operand.text
-            if not paths and ":" in text and not text.startswith(":"):
-                continue  # a file in a revision, already checked
-            if not paths and _REVISION.fullmatch(text) and self._is_revision(look, text):
+        for text in operands:
+            if not paths and _REVISION.fullmatch(text) and not self.operands.exists(text):
                 revisions.append(text)
-            elif self.operands.exists(text) or any(mark in text for mark in "*?[:") or _MISSING_PATH.fullmatch(text):
+            elif self.operands.exists(text) or _WILD.search(text):
                 paths.append(text)
             else:
                 raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
-        return revisions, paths + [argument.text for argument in self.behind]
+        return revisions, paths + list(self.behind)
 
-    def _is_revision(self, look: Look, text: str) -> bool:
-        ends = [end or "HEAD" for end in re.split(r"\.\.\.?", text.removeprefix("^"), maxsplit=1)]
-        known = [look.repository.objects.resolve(end) is not None for end in ends]
-        return all(known) or (text in ("HEAD", "@") and not self.operands.exists(text))
-
-    def _check_changes(self) -> None:
-        if self.name == "reflog" or self.given.has(*_EVERYTHING):
-            raise UnknownCommand("place", f"git {self.name} would show what is in every branch")
-        revisions, paths = self._split_operands()
-        if self.given.has("--follow"):
-            paths = []  # the file may have had any name before
-        look = self._look_at(paths)
-        if self.name == "diff":
-            look.refuse(self._compared_trees(look, revisions))
-            return
-        stored = any(":" in operand.text for operand in self.given.operands)
-        if self._shows_content and not (stored and not revisions):
-            look.refuse(look.in_commits(self._shown_commits(look, revisions, narrowed=bool(paths))))
-
-    def _compared_trees(self, look: Look, revisions: Sequence[str]) -> list[str]:
-        staged = self.given.has("--staged", "--cached")
-        if any(":" in operand.text for operand in self.given.operands):
-            if revisions or staged:
-                raise UnknownCommand("operand", "it is unclear what git compares here")
-            return []
-        ends = [end or "HEAD" for text in revisions for end in text.split("..", 1)]
-        if len(revisions) == 1 and "..." in revisions[0]:
-            return self._since_parting(look, revisions[0])
-        if len(ends) > 2 or (len(ends) == 2 and staged) or self.given.has("--merge-base") or any(map(_is_odd, ends)):
-            raise UnknownCommand("operand", "it is unclear what git compares here")
-        if len(ends) == 2:
-            return list(look.between(look.tree_of(ends[0]), look.tree_of(ends[1])))
-        changed = [] if staged else list(look.changed_in_work_tree())
-        if not ends and not staged:
-            return changed
-        return [*changed, *look.staged_against(look.tree_of(ends[0] if ends else "HEAD"))]
-
-    def _since_parting(self, look: Look, text: str) -> list[str]:
-        one, other = (look.repository.objects.resolve(end or "HEAD") for end in text.split("...", 1))
-        if one is None or other is None:
-            return []
-        bases = look.merge_bases(one, other)
-        return [path for base in bases for path in look.between(look.tree_of(base), look.tree_of(other))]
-
-    def _shown_commits(self, look: Look, revisions: Sequence[str], *, narrowed: bool) -> list[str]:
-        """Return a superset of the commits shown."""
-        starts: list[str] = []
-        until: list[str] = []
-        for text in revisions or ["HEAD"]:
-            two_sided = "..." in text
-            left, dots, right = text.removeprefix("^").partition("..." if two_sided else "..")
-            target = until if text.startswith("^") or (dots and not two_sided) else starts
-            target.append(left or "HEAD")
-            if dots:
-                starts.append(right or "HEAD")
-        begin, end = (
-            [oid for name in names if (oid := look.repository.objects.resolve(name))] for names in (starts, until)
-        )
-        if self.name == "show" and not until:
-            return begin
-        return look.history(begin, end, self._most_commits(narrowed=narrowed))
-
-    def _most_commits(self, *, narrowed: bool) -> int | None:
-        """Return an upper bound of the steps back from the starting commits, or None if there is none."""
+    def _guard_changes(self) -> GuardedGit | None:
         given = self.given
-        counts, skipped = given.values("-#", "-n", "--max-count"), given.values("--skip")
-        # Git also takes numbers with a sign, and a negative one as no limit.
-        if not all(count.isascii() and count.isdecimal() for count in (*counts, *skipped)):
-            return None
-        if not counts or given.has(*NARROWING) or narrowed:
-            return None
-        return int(counts[-1]) + sum(map(int, skipped))
+        if self._shows_content and (self.name == "reflog" or given.has(*_EVERYTHING)):
+            raise UnknownCommand("place", f"git {self.name} would show what is in every branch")
+        if self._shows_content and given.has("--follow"):
+            raise UnknownCommand("place", f"git {self.name} --follow may show a file that was protected by its name")
+        revisions, paths = self._split_operands([operand.text for operand in given.operands])
+        commits = list(map(_commits, revisions))
+        if not self._shows_content:
+            peeled = GuardedGit((), (self.name, *self._option_words(), *commits), tuple(paths))
+            return None if commits == revisions else peeled
+        whole = _WHOLE_HISTORY if self.name != "diff" and not self._wants(paths) else ()
+        run = (self.name, *self._option_words(), *whole, *commits)
+        guarded = GuardedGit((), run, self._inside(paths))
+        if self.name == "diff":
+            kept = self._option_words(("--cached", "--staged", "--merge-base"))
+            return guarded._replace(names=("diff", *kept, *commits, *_NAMES))
+        if self.name == "show":
+            return guarded._replace(names=("show", *commits, *_OF_COMMITS), form="commits")
+        if whole and given.has(*_COUNTS) and not given.has(*NARROWING):
+            ordered = ("--first-parent", "--topo-order", "--date-order", "--author-date-order")
+            kept = self._option_words((*_COUNTS, *ordered))
+            return guarded._replace(names=("log", *kept, *commits, *_OF_COMMITS), form="commits")
+        listed = ("log", *commits, *_OF_COMMITS, "--full-history", "--full-diff")
+        return guarded._replace(names=listed, names_in=guarded.paths if self._wants(paths) else (), form="commits")
 
-    def _check_search(self) -> None:
+    def _guard_search(self) -> GuardedGit:
         """Check ``git grep``, which searches the files of the index or of the given commits."""
         given = self.given
         operands = [operand.text for operand in given.operands]
@@ -293,28 +289,87 @@ class _GitCall:
             patterns = [operands.pop(0)]
         if not given.has("-F", "--fixed-strings") and not all(map(is_safe_pattern, patterns)):
             raise UnknownCommand("operand", "its pattern may take very long")
-        resolve = self.repository.objects.resolve
-        commits: list[str] = []
-        while operands and _REVISION.fullmatch(operands[0]) and (oid := resolve(operands[0])):
-            commits.append(oid)
-            operands.pop(0)
-        if any(":" in operand and not operand.startswith(":") for operand in operands):
+        if any(":" in operand for operand in operands):
             raise UnknownCommand("operand", "it is unclear what git looks through here")
-        paths = [*operands, *(argument.text for argument in self.behind)]
+        revisions, paths = self._split_operands(operands)
         for path in paths:
             self._check_pathspec(path)
-        look = self._look_at(paths if any(map(_is_wanted, paths)) else [*paths, "."])
-        if not commits:
-            look.refuse(look.in_index())
-        if not commits and not given.has("--cached"):
-            look.refuse_links()
-        for oid in commits:
-            look.refuse(look.between(None, look.tree_of(oid)))
+        commits = list(map(_commits, revisions))
+        asked = () if given.has("-e") else ("-e", patterns[0])
+        guarded = GuardedGit((), ("grep", *self._option_words(), *asked, *commits), self._inside(paths))
+        if commits:
+            return guarded._replace(names=("log", *commits, *_OF_COMMITS, "--full-history"), form="commits")
+        form = "index" if given.has("--cached") else "files"
+        return guarded._replace(names=("ls-files", "-z", "--full-name"), names_in=(":/",), form=form)
+
+    def _option_words(self, only: Sequence[str] = ()) -> list[str]:
+        """Return the parsed options as words, or only those with these names."""
+        words: list[str] = []
+        for name, value in self.given.options:
+            valued = name in self.sub.options.valued
+            if only and name not in only:
+                continue
+            if name == "-#":
+                words.append(f"-{value}")
+            elif name.startswith("--"):
+                words.append(f"{name}={value}" if value or valued else name)
+            else:
+                words += [name, ""] if valued and not value else [f"{name}{value}"]
+        return words
+
+    def _wants(self, paths: Sequence[str]) -> bool:
+        return any(not text.startswith(_EXCLUDING) for text in paths)
+
+    def _inside(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return pathspecs that keep a command inside the project.
+
+        Raises:
+            UnknownCommand: One may match files outside of it, or there are more than `SPECS_LIMIT`.
+        """
+        if len(paths) > SPECS_LIMIT:
+            raise UnknownCommand("length", f"it holds more than {SPECS_LIMIT} paths")
+        prefix = self._project_prefix
+        for spec in (_read_pathspec(text, self.operands.here, self.repository.root) for text in paths):
+            if not spec.excludes and prefix and not f"{_WILD.split(spec.path)[0]}/".startswith(prefix):
+                raise UnknownCommand("place", f"may show files outside the project: {spec.path}")
+        if not prefix or self._wants(paths) or self.name == "grep":
+            return tuple(paths)
+        return (*paths, f":(top,literal){prefix}")
 
 
-def _is_wanted(path: str) -> bool:
-    return not path.startswith((":!", ":^", ":(exclude"))
+class _Pathspec(NamedTuple):
+    path: str  # from the top of the repository
+    excludes: bool
+    is_glob: bool
 
 
-def _is_odd(revision: str) -> bool:
-    return revision.startswith("^")
+def _read_pathspec(text: str, here: Path, top: Path) -> _Pathspec:
+    """Read a pathspec as git does in the folder `here` of a repository whose top is `top`.
+
+    Raises:
+        UnknownCommand: Its meaning isn't known here.
+    """
+    rest, excludes, start = text, False, here
+    for magic in sorted((*_EXCLUDING, *_FROM_TOP), key=len, reverse=True):
+        if text.startswith(magic):
+            excludes = magic in _EXCLUDING
+            start = top if "/" in magic or "top" in magic else here
+            rest = text.removeprefix(magic)
+            break
+    if rest.startswith(":"):
+        raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
+    inside = os.path.relpath(os.path.join(start, rest or "."), top)
+    if inside == ".." or inside.startswith("../"):
+        raise UnknownCommand("place", f"reads outside the repository: {text}")
+    return _Pathspec(inside, excludes, _WILD.search(rest) is not None)
+
+
+def _commits(text: str) -> str:
+    """Return a revision or range that git takes for commits only: the content of a file has ids and tags, too."""
+    mark = "^" if text.startswith("^") else ""
+    left, dots, right = re.fullmatch(r"(.*?)(?:(\.\.\.?)(.*))?", text.removeprefix("^"), re.DOTALL).groups("")
+    return f"{mark}{_commit(left)}{dots}{_commit(right)}"
+
+
+def _commit(text: str) -> str:
+    return text if not text or _SURE_COMMIT.fullmatch(text) else f"{text}^{{commit}}"

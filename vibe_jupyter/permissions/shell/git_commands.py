@@ -52,12 +52,13 @@ IGNORING_CHANGES: Final = (
     *("-w", "--ignore-all-space", "-b", "--ignore-space-change", "--ignore-space-at-eol", "--ignore-cr-at-eol"),
     "--ignore-blank-lines",
 )
-# Options that skip commits, so that a number of commits doesn't bound how far back they are.
+# Options that choose commits, so that a number of commits doesn't tell by itself which ones.
 NARROWING: Final = (
     *("--since", "--after", "--until", "--before", "--author", "--committer", "--grep", "--merges", "--no-merges"),
     *("--cherry-pick", "--cherry-mark", "--cherry", "--simplify-by-decoration", "--ancestry-path", "-S", "-G"),
     *("--min-parents", "--max-parents", "--diff-filter", "--left-only", "--right-only", "--left-right"),
     *("--simplify-merges", "--follow", "--invert-grep", "--full-history", "--dense", "--sparse"),
+    *("--graph", "--parents", "--children", "--no-walk"),
 )
 
 

@@ -6,6 +6,7 @@ doesn't know is refused.
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -243,3 +244,29 @@ def text_of(path: Path) -> str:
 def last_value(settings: Sequence[Setting], key: str) -> str | None:
     """Return the effective value of a key, or None if it isn't set."""
     return next((setting.value for setting in reversed(settings) if setting.key == key), None)
+
+
+def bounded(path: Path, limit: int, *, cut: bool = False) -> bytes:
+    """Read a regular file, or return b'' if it doesn't exist. A longer one is refused, or cut off."""
+    try:
+        # A link may lead out of the repository, and opening a pipe would block until something writes to it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        raise UnknownCommand(
+            "repository", f"{path.name} of this repository cannot be read: {error.strerror}"
+        ) from error
+    try:
+        if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode) and not stat.S_ISDIR(mode):
+            raise UnknownCommand("repository", f"{path.name} of this repository is not a regular file")
+        raw = b""
+        while len(raw) <= limit and (piece := os.read(descriptor, limit + 1 - len(raw))):
+            raw += piece
+    except IsADirectoryError:
+        return b""
+    finally:
+        os.close(descriptor)
+    if len(raw) > limit and not cut:
+        raise UnknownCommand("repository", f"{path.name} of this repository is very large")
+    return raw[:limit]

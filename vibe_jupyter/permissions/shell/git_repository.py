@@ -1,4 +1,4 @@
-"""Locate a git repository and inspect it without running git: the programs its settings name, and its index.
+"""Locate a git repository and inspect it without running git: the programs its settings name, and its submodules.
 
 Its root may be above the project, as for a notebook in ``repo/notebooks/``. It may be a linked work tree or a
 submodule, in which case the folder that contains its data must refer back to it. Anything but plain files and folders
@@ -6,26 +6,23 @@ is refused.
 """
 
 import os
+import re
 import stat
-import struct
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
-from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.git_config import (
     Setting,
     Trait,
+    bounded,
     check_settings,
     expand_path,
     last_value,
     read_settings,
     text_of,
 )
-from vibe_jupyter.permissions.shell.git_objects import REFS_LIMIT, ObjectStore, bounded
 
 PARTS_LIMIT: Final = 3_000  # entries of .git to check, without the objects
 SUBMODULES_LIMIT: Final = 20  # submodules checked per decision
@@ -42,83 +39,12 @@ _HOOK: Final = "post-index-change"  # the only hook that a read-only command may
 # Files of a work tree that git reads on its own.
 _BESIDE: Final = (".gitattributes", ".gitignore", ".gitmodules", ".mailmap")
 
-SIZE_LIMIT: Final = 1024 * 1024  # bytes of the index, enough for about 10,000 files
-_GITLINK: Final = 0o160000  # mode of a submodule
-_GITLINK_BYTES: Final = _GITLINK.to_bytes(4, "big")
-_FOLDER_BYTES: Final = 0o040000.to_bytes(4, "big")  # mode of a folder that a sparse index collapses
-_MODE_AT: Final = 24  # offset of the mode in an entry
-_HEADER: Final = 12  # bytes before the first entry
-_CHECKSUM: Final = 20  # minimum number of bytes after the last entry
-# An entry before its name: four words of times, device, inode, mode, uid, gid, size; object id, flags. SHA-1 only.
-_FIXED: Final = struct.Struct(">10I20sH")
-_VERSIONS: Final = (2, 3, 4)
-_COMPRESSED: Final = 4  # version with prefix-compressed names
-_EXTENDED: Final = 0x4000  # flag of an entry with two more bytes of flags
-_STAGE: Final = 0x3000  # flags of an entry of an unfinished merge
-_INTENT_TO_ADD: Final = 0x2000  # extended flag of an entry without content
-_LONGEST_NUMBER: Final = 8  # bytes of the number before a compressed name
-# A step of a path that leads elsewhere. git refuses to add such names, but not to read them.
-_ODD_STEP: Final = lazy_pattern(r"(?:^|[/\0])\.{0,2}(?:[/\0]|$)")
-_PADDING: Final = 8  # entries are padded to a multiple of this many bytes
-
-
-class TrackedFile(NamedTuple):
-    """An index entry, with the file metadata recorded in it."""
-
-    name: str
-    mode: int
-    oid: str
-    plain: bool  # False if the entry belongs to an unfinished merge or was added with `--intent-to-add`
-    times: tuple[int, int, int, int]  # ctime and mtime as seconds and nanoseconds, each truncated to 32 bits
-    inode: int
-    size: int
-
-    def is_as_listed(self, root: Path, written: int) -> bool:
-        """Return whether the file is unchanged since it was staged, so that git shows no difference.
-
-        Args:
-            root: The work tree.
-            written: The index's mtime in nanoseconds. Files changed later may have the same metadata ("racy git").
-        """
-        try:
-            found = os.lstat(root / self.name)
-        except OSError:
-            return False
-        if found.st_mtime_ns >= written or found.st_ctime_ns >= written:
-            return False
-        times = (*divmod(found.st_ctime_ns, 10**9), *divmod(found.st_mtime_ns, 10**9))
-        return (
-            self.plain
-            and self.size == found.st_size & 0xFFFFFFFF
-            and self.inode == found.st_ino & 0xFFFFFFFF
-            and self.times == tuple(number & 0xFFFFFFFF for number in times)
-        )
-
-
-class Index(NamedTuple):
-    """A parsed index."""
-
-    raw: bytes = b""
-    # Offset of each name's entry, the last one in case of an unfinished merge.
-    places: Mapping[str, int] = MappingProxyType({})
-    written: int = 0  # mtime in nanoseconds
-    trees: Mapping[str, str] = MappingProxyType({})  # cached tree ids of unchanged folders, with "" for the root
-
-    def tracked(self, name: str) -> TrackedFile | None:
-        """Return the entry of a file, or None if it isn't tracked."""
-        if (place := self.places.get(name)) is None:
-            return None
-        fields = _FIXED.unpack_from(self.raw, place)
-        extended = self.raw[place + _FIXED.size] << 8 if fields[11] & _EXTENDED else 0
-        plain = not (fields[11] & _STAGE or extended & _INTENT_TO_ADD)
-        return TrackedFile(name, fields[6], fields[10].hex(), plain, fields[:4], fields[5], fields[9])
-
-    def submodules(self) -> list[str]:
-        """Return the paths of submodules."""
-        if _GITLINK_BYTES not in self.raw:
-            return []
-        at = _MODE_AT
-        return [name for name, place in self.places.items() if self.raw[place + at : place + at + 4] == _GITLINK_BYTES]
+REFS_LIMIT: Final = 1024 * 1024  # bytes of packed-refs
+INDEX_LIMIT: Final = 16 * 1024 * 1024  # bytes of the index
+_SUBMODULE: Final = b"\0\0\xe0\0"  # mode of a submodule in the index
+_COMPRESSED: Final = b"\0\0\0\4"  # version with prefix-compressed names
+_FROM_MODE: Final = 36  # bytes from the mode of an entry to its flags, which the name follows
+_EXTENDED: Final = 0x40  # flag of an entry with two more bytes of flags
 
 
 class Repository:
@@ -137,21 +63,6 @@ class Repository:
         self.common = common
         self.settings = settings
 
-    @cached_property
-    def index(self) -> Index:
-        """The parsed index.
-
-        Raises:
-            UnknownCommand: It can't be parsed.
-        """
-        if any(name.startswith("sharedindex") for name in os.listdir(self.git)):
-            raise UnknownCommand("repository", "the index of this repository is in several files")
-        return read_index(self.git)
-
-    @cached_property
-    def objects(self) -> ObjectStore:
-        return ObjectStore(self.git, self.common)
-
     def check(self, traits: frozenset[Trait], depth: int = 0) -> None:
         """Raise if a command with these traits might run a program named by the repository.
 
@@ -164,7 +75,7 @@ class Repository:
         """
         check_settings(self.settings, traits)
         if "worktree" in traits:
-            for number, name in enumerate(self.index.submodules()):
+            for number, name in enumerate(_submodules(self.git)):
                 if number + depth == SUBMODULES_LIMIT:
                     raise UnknownCommand("repository", f"this repository has more than {SUBMODULES_LIMIT} submodules")
                 _check_submodule(self.root / name, traits, depth)
@@ -319,90 +230,19 @@ def _check_submodule(place: Path, traits: frozenset[Trait], depth: int) -> None:
     _repository(place, os.path.expanduser("~")).check(traits, depth + 1)
 
 
-def read_index(git: Path) -> Index:
-    """Read the index of a repository. Empty if there is none yet.
+def _submodules(git: Path) -> list[str]:
+    """Return the paths that the index lists as submodules. Other bytes may look like one, which does no harm.
 
     Raises:
-        UnknownCommand: The index can't be read, has an unknown format, or is too large.
+        UnknownCommand: The index can't be read, or its names can't be found this simply.
     """
-    try:
-        with open(git / "index", "rb") as file:
-            written = os.fstat(file.fileno()).st_mtime_ns
-            raw = file.read(SIZE_LIMIT + 1)
-    except FileNotFoundError:
-        return Index()
-    except OSError as error:
-        raise UnknownCommand("repository", f"the index of this repository cannot be read: {error.strerror}") from error
-    if len(raw) > SIZE_LIMIT:
-        raise UnknownCommand("repository", "the index of this repository is too large to be looked through in a moment")
-    try:
-        return _parsed(raw, written)
-    except (struct.error, IndexError, ValueError) as error:
-        raise UnknownCommand("repository", "the index of this repository is of a form that cannot be read") from error
-
-
-def _parsed(raw: bytes, written: int) -> Index:
-    magic, version, count = struct.unpack_from(">4sII", raw, 0)
-    if magic != b"DIRC" or version not in _VERSIONS or len(raw) < _HEADER + _CHECKSUM:
-        raise ValueError("no index")
-    places: dict[str, int] = {}
-    position, before = _HEADER, b""
-    for _ in range(count):
-        start = position + _FIXED.size
-        mode, flags = raw[position + _MODE_AT : position + _MODE_AT + 4], raw[start - 2]
-        if mode == _FOLDER_BYTES:
-            raise ValueError("a sparse index")
-        start += 2 if flags & _EXTENDED >> 8 else 0
-        start, kept = _kept_prefix(raw, start, before) if version == _COMPRESSED else (start, b"")
-        end = raw.index(b"\0", start)
-        before = kept + raw[start:end]
-        places[before.decode(errors="replace")] = position
-        position = end + 1 if version == _COMPRESSED else position + (end - position) // _PADDING * _PADDING + _PADDING
-    if places and _ODD_STEP.search("\0".join(places)):
-        raise ValueError("a name that leads elsewhere")
-    return Index(raw, places, written, dict(_cached_trees(raw, position)))
-
-
-def _kept_prefix(raw: bytes, start: int, before: bytes) -> tuple[int, bytes]:
-    """Decompress a name's prefix. Returns the offset of its suffix, and the prefix shared with the previous name."""
-    last = start + _LONGEST_NUMBER - 1
-    dropped = raw[start] & 0x7F
-    while raw[start] & 0x80 and start < last:
-        start += 1
-        dropped = ((dropped + 1) << 7) | (raw[start] & 0x7F)
-    if dropped > len(before):
-        raise ValueError("no such name")
-    return start + 1, before[: len(before) - dropped]
-
-
-def _cached_trees(raw: bytes, position: int) -> Iterator[tuple[str, str]]:
-    """Yield the cached trees of folders without staged changes."""
-    while position + 8 <= len(raw) - _CHECKSUM:
-        signature, size = struct.unpack_from(">4sI", raw, position)
-        if signature == b"link":
-            raise ValueError("an index in several files")
-        if signature == b"TREE":
-            yield from _trees(raw[position + 8 : position + 8 + size])
-        elif signature[:1].islower():
-            raise ValueError("an extension that must be known")
-        position += 8 + size
-
-
-def _trees(raw: bytes) -> Iterator[tuple[str, str]]:
-    position = 0
-    above: list[tuple[str, int]] = []  # unfinished parent folders, with the number of subfolders still to come
-    while position < len(raw):
-        nul = raw.index(b"\0", position)
-        line = raw.index(b"\n", nul)
-        count, folders = (int(number) for number in raw[nul + 1 : line].split(b" "))
-        while above and not above[-1][1]:
-            above.pop()
-        own = raw[position:nul].decode(errors="replace")
-        name = f"{above[-1][0]}{own}/" if above and own else ""
-        if above:
-            above[-1] = (above[-1][0], above[-1][1] - 1)
-        above.append((name, folders))
-        position = line + 1
-        if count >= 0:
-            yield name, raw[position : position + 20].hex()
-            position += 20
+    raw = bounded(git / "index", INDEX_LIMIT)
+    places = [match.start() for match in re.finditer(re.escape(_SUBMODULE), raw)]
+    if any(name.startswith("sharedindex") for name in os.listdir(git)) or (places and raw[4:8] == _COMPRESSED):
+        raise UnknownCommand("repository", "the index of this repository is of a form in which submodules are hidden")
+    names: list[str] = []
+    for place in places:
+        flags = place + _FROM_MODE
+        start = flags + (4 if raw[flags : flags + 1] and raw[flags] & _EXTENDED else 2)
+        names.append(raw[start : max(start, raw.find(b"\0", start))].decode(errors="replace"))
+    return names

@@ -23,7 +23,8 @@ from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict, Unknow
 from vibe_jupyter.permissions.shell.command_line import Command, Lines, Loop, command_line, parts_of
 from vibe_jupyter.permissions.shell.effects import explain_command
 from vibe_jupyter.permissions.shell.evaluation import Simple, simple_commands
-from vibe_jupyter.permissions.shell.git import check_git
+from vibe_jupyter.permissions.shell.git import check_git, guarded_git
+from vibe_jupyter.permissions.shell.git_guard import GuardedGit, git_function
 from vibe_jupyter.permissions.shell.languages import LANGUAGES
 from vibe_jupyter.permissions.shell.operands import Operands, walk_tree
 from vibe_jupyter.permissions.shell.patterns import (
@@ -70,10 +71,34 @@ _UNIVERSAL_LOCALES: Final = re.compile(r"|C|POSIX|.*utf-?8.*", re.IGNORECASE)
 
 
 def search_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
-    """Return variables with shell functions that make ``grep`` and ``rg`` skip protected files.
+    """Return variables with shell functions that make ``grep``, ``rg`` and ``git`` leave out protected files.
 
     Empty if the command mentions none of these programs, or if the user was asked whether it may read such a file.
     """
+    return {**_git_guard(command, workspace), **_grep_guard(command, workspace)}
+
+
+def _git_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
+    if "git" not in command:
+        return {}
+    operands = Operands(workspace)
+    try:
+        commands = simple_commands(command_line(command), operands)
+    except UnknownCommand:
+        return {}  # the user was asked about the whole line
+    calls = [_guarded(simple, operands) for simple in commands if simple.name == "git"]
+    return {"BASH_FUNC_git%%": git_function(command, calls)} if any(call.run for call in calls) else {}
+
+
+def _guarded(simple: Simple, operands: Operands) -> GuardedGit:
+    here = operands.at(simple.here or operands.workspace.root)
+    try:
+        return guarded_git(CommandCall("git", here.arguments(simple.words[1:]), simple.fed, here))
+    except (UnknownCommand, OSError):
+        return GuardedGit(tuple(_command_texts(simple)))  # the user was asked about it
+
+
+def _grep_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
     if not any(name in command for name in (*_PROGRAMS, "rg")):
         return {}
     if judge_command(command, workspace, ShellState.of(os.environ)).rule == "place":

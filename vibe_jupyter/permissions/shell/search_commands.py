@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.git_changes import pathspecs
-from vibe_jupyter.permissions.shell.git_objects import bounded
+from vibe_jupyter.permissions.shell.git_config import bounded
 from vibe_jupyter.permissions.shell.operands import Found, Glob, Operands, plain_glob
 from vibe_jupyter.permissions.shell.options import (
     CommandArgument,
@@ -334,8 +333,6 @@ def _check_listed(call: CommandCall, *, separated: bool) -> None:
         _check_listed_by_grep(call.operands, source.arguments)
     elif source.name == "ls" and not separated and not any(text.startswith("-") and text != "-1" for text in texts):
         _check_names(_names_of(call.operands, [text for text in texts if text != "-1"] or ["."]), call.operands)
-    elif source.name == "git" and texts[:1] == ["ls-files"] and not separated:
-        _check_listed_by_git(call.operands, texts[1:])
     else:
         raise _unclear_names()
 
@@ -352,19 +349,6 @@ def _check_listed_by_grep(operands: Operands, arguments: Sequence[CommandArgumen
         raise _unclear_names()
     tests = [("-iname", glob) for glob in given.values("--include")[:1]] if len(given.values("--include")) == 1 else []
     _check_found(tops, tests, operands, separated=False)
-
-
-def _check_listed_by_git(operands: Operands, texts: Sequence[str]) -> None:
-    if any(text.startswith("-") and text != "--" for text in texts):
-        raise _unclear_names()
-    repository = operands.repository(os.path.expanduser("~"))
-    if repository is None:
-        return
-    specs = pathspecs([text for text in texts if text != "--"] or ["."], operands.here, repository.root)
-    names = [name for name in repository.index.places if specs.covers(name)]
-    if not all(map(str.isascii, names)):  # git quotes other names and escapes their bytes
-        raise _unclear_names()
-    _check_names([os.path.relpath(repository.root / name, operands.here) for name in names], operands)
 
 
 def _names_of(operands: Operands, texts: Sequence[str]) -> list[str]:

@@ -1,0 +1,343 @@
+"""Changes and searches of git run unasked and print nothing of a protected file: now, from history, renamed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.patience import patient
+from tests.permissions.shell_tree import run_git
+from tests.permissions.test_credential_files import CREDENTIALS, ORDINARY
+from vibe_jupyter.files.protected import protected_names, protection_reason
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell.git_environment import git_environment
+from vibe_jupyter.permissions.shell.git_guard import _expressions  # pyright: ignore[reportPrivateUsage]
+from vibe_jupyter.permissions.shell.judge import judge_command, search_guard
+
+SECRET = "sk-GUARDED"
+COPIES = (".env~", "#server.key#", ".env.swp", "id_rsa.1", "credentials.json.bak", ".env ", ".ENV", "deep/.SSH/x")
+LIMITS = ("-n 1 --max-count=-1", "-n 1 -n +9", "-1 --max-count=+3", "-1 --skip=+1", "-1 -n 2", "-2 --skip=1")
+UNASKED = f"""\
+git diff
+git diff HEAD
+git diff HEAD -- .
+git diff main~4 main
+git diff main~1..main~2
+git diff main~4...side
+git diff --merge-base side
+git diff --cached
+git diff -R --word-diff -U9
+git diff --check main~6
+git diff -C -C main~5 main~4
+git diff main.py src
+git diff -- src main.py
+git diff '*.py' -- '*'
+git diff *.py
+git diff -- '.e*'
+git diff -- ':!main.py'
+git -C src diff
+git -C src diff a.py
+git -C src -C .. --no-pager -c color.ui=always diff main~5
+cd src && git diff; git log -p -2
+for f in main.py src .; do git diff main~6 -- $f; done
+git show
+git show main~1 main~2 main~3 main~4 main~5 main~6
+git show side
+git show -m main~3
+git show -c -M main~3
+git show main~5 -- notes.txt
+git show notes
+git show main~5..main
+git log -p
+git log -p -m --reverse
+git log -p --graph --oneline
+git log -p -C -C
+git log -p -9 --stat
+git log -p -9 -- notes.txt
+git log -p -- notes.txt moved.txt
+git log -p --no-walk main~4 main~5
+git log -p --author a --since 2000-01-01
+git log -p --diff-filter=AD
+git log -p main~6..side
+git log -p side ^main~6
+git log -S {SECRET[3:]} -p
+git log -G GUARDE
+git grep GUARDE
+git grep -n GUARDE HEAD
+git grep -h -e GUARDE main~5 main~2 -- notes.txt
+git grep --cached -c GUARDE
+git grep . -- '.e*'
+git grep GUARDE .
+git show --stat main~5
+git diff --stat main~5
+git log --stat
+git status -sb""".splitlines()
+ASKING = {
+    "operand": (
+        *("git show HEAD:main.py", "git show :main.py", "git show :0:main.py", "git diff HEAD:main.py main~1:main.py"),
+        *("git show main~5:notes.txt", "git blame main~5 -- notes.txt", "git blame main~5 notes.txt"),
+    ),
+    "place": (
+        *("git show HEAD:.env", "git show :.env", "git show main:./.env", "git diff .env", "git diff HEAD -- .env"),
+        *("git log -p .env", "git log -p --follow notes.txt", "git blame .env", "git blame main -- .env"),
+        *("git log -p --all", "git reflog -p", "git grep x .env", "git show HEAD -- .env", "git -C src show HEAD:.env"),
+    ),
+    "option": ("git log -L1,2:.env", "git diff --ext-diff", "git stash show -p", "git grep --no-index x"),
+    "name": ("git range-diff main~2..main side", "git archive main", "git difftool"),
+}
+AS_WRITTEN = """\
+git diff
+git diff --cached -- .
+git diff HEAD~2 HEAD
+git show
+git show HEAD~1 --stat
+git show v1
+git log -p
+git log -p -2 --graph
+git log -p -- src
+git log -S 2
+git grep -n print
+git grep print HEAD
+git -C src grep x""".splitlines()
+
+
+def shown(command: str, project: Path, environ: dict[str, str] | None = None) -> str:
+    """What it prints, as the shell tool runs it."""
+    guard = {**git_environment(), **search_guard(command, Workspace(project))}
+    return printed(command, project, {**guard, **(environ or {})})
+
+
+def printed(command: str, project: Path, environ: dict[str, str]) -> str:
+    """What bash prints."""
+    around = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "LC_ALL": "C.UTF-8", **environ}
+    shell = [shutil.which("bash") or "", "--noprofile", "--norc", "-c", command]
+    done = subprocess.run(shell, cwd=project, env=around, capture_output=True, text=True, timeout=patient(30))
+    return done.stdout + done.stderr
+
+
+class Repository:
+    """A repository that is being written."""
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self.git("init", "-q", "-b", "main", ".")
+
+    def git(self, *words: str) -> None:
+        run_git(self.project, self.project.parent, *words)
+
+    def write(self, **texts: str) -> None:
+        for name, text in texts.items():
+            self.file(name.replace("_", "."), text)
+
+    def file(self, name: str, text: str) -> None:
+        (self.project / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.project / name).write_text(text)
+
+    def commit(self, message: str) -> None:
+        self.git("add", "-Af")
+        self.git("-c", "user.name=a", "-c", "user.email=a@x", "commit", "-qm", message)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A secret in the work tree, in the index, in history, under two other names, in a merge, and deleted ones."""
+    repository = Repository(tmp_path_factory.mktemp("kept"))
+    git, write = repository.git, repository.write
+    write(main_py="import os\nprint(1)\n", _env_example="KEY=\n", _env=f"KEY={SECRET}-1\nA=a\nB=b\nC=c\n")
+    repository.file("src/a.py", "x = 1\n")
+    for name in ("deploy/server.key", ".docker/config.json"):
+        repository.file(name, f"{SECRET}\n")
+    repository.commit("one")  # main~6
+    write(main_py="import os\nprint(2)\n")
+    git("mv", ".env", "notes.txt")
+    repository.commit("away")  # main~5
+    git("mv", "notes.txt", ".env")
+    repository.file("src/a.py", "x = 2\n")
+    repository.commit("back")  # main~4
+    git("switch", "-qc", "side")
+    git("mv", ".env", "moved.txt")
+    write(moved_txt=f"KEY={SECRET}-1\nA=a\nB=b\nC=c\nD={SECRET}\n")
+    repository.commit("side")
+    git("tag", "-a", "-m", "x", "notes")
+    git("switch", "-q", "main")
+    write(main_py="import os\nprint(3)\n")
+    repository.commit("three")  # main~3
+    git("-c", "user.name=a", "-c", "user.email=a@x", "merge", "-q", "--no-edit", "side")
+    git("mv", "moved.txt", ".env")
+    for name in COPIES:
+        repository.file(name, f"{SECRET}\n")
+    repository.commit("back again")
+    git("rm", "-q", "deploy/server.key")
+    repository.commit("gone")
+    write(_env=f"KEY={SECRET}-2\n")
+    git("add", ".env")
+    write(_env=f"KEY={SECRET}-3\n", main_py="import os\nprint(4)\n", _env_example="KEY=\nNEW=\n")
+    return repository.project
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize("command", UNASKED)
+def test_what_runs_unasked_prints_nothing_of_a_protected_file(kept: Path, command: str) -> None:
+    assert judge_command(command, Workspace(kept)).verdict == "allow"
+    text = shown(command, kept)
+    assert SECRET not in text
+    assert "fatal" not in text
+    assert "not run" not in text
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize(("rule", "command"), [(rule, command) for rule in ASKING for command in ASKING[rule]])
+def test_what_cannot_be_kept_from_protected_files_asks(kept: Path, rule: str, command: str) -> None:
+    verdict = judge_command(command, Workspace(kept))
+    assert (verdict.verdict, verdict.rule) == ("ask", rule), verdict
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize(
+    "form", ["git show {}", "git show --stat {}", "git diff {} {}", "git diff {} HEAD", "git grep x {}"]
+)
+@pytest.mark.parametrize("of", ["HEAD:.env", "HEAD:.docker", "HEAD^{tree}"])
+def test_the_id_of_a_file_or_folder_shows_nothing(kept: Path, form: str, of: str) -> None:
+    asked = ["git", "rev-parse", of]
+    oid = subprocess.run(asked, cwd=kept, capture_output=True, text=True, check=True).stdout.strip()
+    for name in (oid, oid[:9]):
+        command = form.format(name, name)
+        assert judge_command(command, Workspace(kept)).verdict == "allow"
+        assert SECRET not in shown(command, kept)
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize("limits", LIMITS)
+def test_a_limit_of_commits_is_read_as_git_reads_it(kept: Path, limits: str) -> None:
+    for start in ("main", "main~1", "main~2", "main~4"):
+        text = shown(f"git log -p {limits} {start}", kept)
+        assert "commit " in text
+        assert SECRET not in text
+
+
+def test_the_rest_of_a_change_is_shown_and_what_is_left_out_beside_protected_files_is_named(kept: Path) -> None:
+    text = shown("git diff && git show main~5", kept)
+    assert "+print(4)" in text
+    assert "+NEW=" in text
+    assert "+print(2)" in text
+    assert "git: left out, since protected files came or went with them: notes.txt" in text
+    assert "+NEW=" in shown("git diff .env.example", kept)
+
+
+def test_where_nothing_is_protected_git_prints_what_it_prints_anyway(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.file("src/a.py", "x = 1\nprint(1)\n")
+    repository.write(main_py="print(1)\n", _env_example="KEY=\n")
+    repository.commit("one")
+    repository.git("mv", "main.py", "src/main.py")
+    repository.commit("two")
+    repository.git("tag", "v1")
+    repository.git("-c", "user.name=a", "-c", "user.email=a@x", "commit", "-q", "--allow-empty", "-m", "empty")
+    repository.file("src/a.py", "x = 2\nprint(2)\n")
+    for command in AS_WRITTEN:
+        assert judge_command(command, Workspace(tmp_path)).verdict == "allow", command
+        plain = printed(command, tmp_path, git_environment())
+        assert shown(command, tmp_path) == plain != "" or "--cached" in command, command
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_in_a_folder_of_a_repository_nothing_outside_of_it_is_shown(kept: Path) -> None:
+    for command in ("git diff main~5", "git log -p", "git show main~4", "git grep -h .", "git log -p -3"):
+        assert judge_command(command, Workspace(kept / "src")).verdict == "allow"
+        text = shown(command, kept / "src")
+        assert "print" not in text, command
+    assert "-x = 1" in shown("git log -p", kept / "src")
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_a_conflict_in_a_protected_file_is_not_shown(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    for branch, value in (("main", 1), ("side", 2), ("main", 3)):
+        if branch == "side" or value == 3:
+            repository.git("switch", "-q", *(["-c"] if branch == "side" else []), branch)
+        repository.write(_env=f"{SECRET}-{value}\n", a_py=f"x = {value}\n")
+        repository.commit(str(value))
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("-c", "user.name=a", "-c", "user.email=a@x", "merge", "-q", "side")
+    for command in ("git diff", "git diff --ours", "git diff HEAD", "git log -p", "git show --cc"):
+        text = shown(command, tmp_path)
+        assert "x = " in text
+        assert SECRET not in text, command
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize("name", ["LITERAL", "GLOB", "NOGLOB", "ICASE"])
+def test_variables_that_change_how_git_reads_paths_change_nothing(kept: Path, name: str) -> None:
+    text = shown("git diff HEAD && git log -p -3", kept, {f"GIT_{name}_PATHSPECS": "1"})
+    assert "print(4)" in text
+    assert SECRET not in text
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_where_names_cannot_be_listed_nothing_is_shown(kept: Path, tmp_path: Path) -> None:
+    for name in ("git", "bash"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    assert "print(4)" in shown("git diff", kept)
+    for command in ("git diff", "git show main~5", "git grep ."):
+        text = shown(command, kept, {"PATH": str(tmp_path)})
+        assert SECRET not in text
+        assert "print" not in text
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_arguments_that_were_not_judged_do_not_run(kept: Path, tmp_path: Path) -> None:
+    project = tmp_path / "copy"
+    shutil.copytree(kept, project)
+    command = "git diff *.py"
+    guard = search_guard(command, Workspace(project))
+    (project / "other.py").write_text("")
+    assert "not run" in printed(command, project, {**guard})
+
+
+def test_scripts_and_other_commands_have_the_git_that_they_expect(kept: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    script.write_text("git show HEAD:.env\ngit diff -- .env\n")
+    text = shown(f"git diff; bash {script}; git rev-parse --show-toplevel", kept)
+    assert "print(4)" in text
+    assert text.count(SECRET) > 1
+    assert text.rstrip().endswith(str(kept))
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_where_bash_takes_no_functions_what_shows_content_asks(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    verdicts = {command: judge_command(command, Workspace(kept)) for command in UNASKED}
+    unasked = {command for command, verdict in verdicts.items() if verdict.verdict == "allow"}
+    assert unasked == {"git show --stat main~5", "git diff --stat main~5", "git log --stat", "git status -sb"} - {
+        "git show --stat main~5"
+    }
+    assert {verdict.rule for verdict in verdicts.values()} == {"read-only", "place"}
+
+
+def test_names_are_protected_here_as_everywhere_else() -> None:
+    files, examples, places = _expressions(protected_names())
+    names = [
+        *CREDENTIALS,
+        *ORDINARY,
+        ".docker/config.json~",
+        "x/.#id_rsa.bak~",
+        ".env.example.bak",
+        "\u212aey.pem",
+        "a\nb/.env",
+    ]
+    names += [f"sub/{name}" for name in CREDENTIALS] + [name.upper() for name in CREDENTIALS]
+    names += [f"{name}{end}" for name in CREDENTIALS for end in ("~", ".orig", ".swp", ".1.bak")]
+    names = [name for name in dict.fromkeys(names) if name.isascii() or protection_reason(name.split("/"), "read")]
+
+    def matching(expression: str, of: list[str], *options: str) -> list[str]:
+        text = "".join(f"{name}\0" for name in of)
+        grep = ["grep", "-aziE", *options, expression]
+        around = {**os.environ, "LC_ALL": "C"}
+        done = subprocess.run(grep, input=text.encode(), capture_output=True, env=around, timeout=patient(30))
+        return done.stdout.decode().split("\0")[:-1]
+
+    found = {*matching(examples, matching(files, names), "-v"), *matching(places, names)}
+    assert found == {name for name in names if protection_reason(name.split("/"), "read")}

@@ -1,0 +1,158 @@
+"""Keep protected files out of the changes and lines that git shows, by a shell function that adds pathspecs.
+
+Before a command runs, the function lists the files that it would show, by name alone.
+"""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+from vibe_jupyter.files.protected import IGNORED_IN_NAMES, protected_names
+from vibe_jupyter.files.secret_names import COPY_ENDS, COPY_STARTS, CredentialNames
+
+_SEPARATOR: Final = "\x1f"  # between the arguments of a command; no command that is judged may hold it
+_SIGNS: Final = re.compile(r"[][.+?(){}|^$\\]")
+_LOOK_ALIKE: Final = "ſ\u212aﬀﬁﬂﬃﬄﬅﬆ"  # letters that fold to ASCII, as does ß
+
+
+class GuardedGit(NamedTuple):
+    """A git command as it was judged, and as it must be run."""
+
+    given: tuple[str, ...]  # arguments as written
+    run: tuple[str, ...] = ()  # arguments to run instead, without paths; empty to run those written
+    paths: tuple[str, ...] = ()
+    # A command that lists what is shown, with its paths, and the form of the list: ``--name-status -z`` with the ids of
+    # commits or without, or names alone
+    names: tuple[str, ...] = ()
+    names_in: tuple[str, ...] = ()
+    form: Literal["commits", "diff", "index", "files"] = "diff"  # "files" is an index whose files are searched
+    top: str = ""  # of the work tree
+
+
+def can_guard() -> bool:
+    """Return whether bash takes functions from its environment. Apple's bash expects them under another name."""
+    return sys.platform == "linux"
+
+
+def git_function(command: str, calls: Sequence[GuardedGit]) -> str:
+    """Return a shell function in place of ``git`` for one command line.
+
+    It acts only in the shell that runs this line, not in scripts and hooks started by it.
+    """
+    files, examples, places = map(shlex.quote, _expressions(protected_names()))
+    parts = {
+        "@COMMAND@": shlex.quote(command),
+        "@FILES@": files,
+        "@EXAMPLES@": examples,
+        "@PLACES@": places,
+        "@RENAMES@": "--name-status -z -C20% --no-color --no-relative --ignore-submodules=all --",
+        "@DELETED@": "--name-only -z --diff-filter=D --ignore-submodules=all",
+        "@CALLS@": "\n".join(dict.fromkeys(map(_branch, calls))),
+    }
+    return re.sub("@[A-Z]+@", lambda mark: parts[mark[0]], _FUNCTION)
+
+
+# `hidden` holds the names of protected files among those to be shown. In a commit that adds or deletes one, those
+# deleted or added with it may be the same file under another name, as are renames and copies. If the list can't be
+# made, nothing is shown. A folder of the index may be a link by now: git grep follows it, while diff-files takes what
+# is behind it for deleted.
+_FUNCTION: Final = r"""() {
+if [[ ${BASH_EXECUTION_STRING-} != @COMMAND@ ]]; then command git "$@"; return; fi
+local IFS=$'\037' run paths names=() names_in form top path kind id at both= moved=
+local seen=() commits=() others=() hide=()
+local -A hidden=()
+case "$*" in
+@CALLS@
+diff* | show* | log* | grep* | -*) echo 'git: not run, since these arguments were not the ones judged' >&2; return 1 ;;
+*) command git "$@"; return ;;
+esac
+if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
+echo 'git: not run, since it needs bash 4.4 or newer' >&2; return 1
+fi
+IFS=$' \t\n'
+local -x GIT_LITERAL_PATHSPECS=0 GIT_GLOB_PATHSPECS=0 GIT_NOGLOB_PATHSPECS=0 GIT_ICASE_PATHSPECS=0
+if [[ ${names-} ]]; then
+mapfile -d '' -t seen < <(command git "${names[@]}" -- "${names_in[@]}" 2> /dev/null)
+wait $! || hide=(':(top,exclude)*')
+while IFS= read -r -d '' path; do
+[[ $path == /probe || ${hidden[/$path]-} ]] || hide+=(":(top,exclude,literal)$path")
+hidden[/$path]=1
+done < <(
+export LC_ALL=C
+printf '%s\0' "${seen[@]}" | command grep -aziE @FILES@ | command grep -aziEv @EXAMPLES@
+printf '%s\0' /probe "${seen[@]}" | command grep -aziE @PLACES@)
+[[ ${hidden[//probe]-} ]] || hide=(':(top,exclude)*')
+unset 'hidden[//probe]'
+if [[ ${#hidden[@]} != 0 && $form == commits ]]; then
+for ((at = 0; at < ${#seen[@]}; at++)); do
+case ${seen[at]##*$'\n'} in
++*) id=${seen[at]##*+} ;;
+*) ((at += 1)); [[ ! ${hidden[/${seen[at]}]-} || ${commits-} == "$id" ]] || commits=("$id" "${commits[@]}") ;;
+esac
+done
+mapfile -d '' -t seen < <(command git -C "$top" show "${commits[@]}" --format=tformat:+ -m @RENAMES@)
+wait $! || hide=(':(top,exclude)*')
+elif [[ ${#hidden[@]} != 0 && $form == diff ]]; then
+mapfile -d '' -t seen < <(command git "${names[@]/#--no-renames/-C20%}" --)
+wait $! || hide=(':(top,exclude)*')
+fi
+fi
+leave_out() {
+for path; do
+[[ ! ${hidden[/$path]-} ]] || continue
+hidden[/$path]=1 moved+=" $path" hide+=(":(top,exclude,literal)$path")
+done
+}
+for ((at = 0; at <= ${#seen[@]}; at++)); do
+[[ ${#hidden[@]} != 0 && $form == [cd]* ]] || break
+kind=${seen[at]-+} path=${seen[at + 1]-}
+case ${kind##*$'\n'} in
++) for path in "${others[@]}"; do [[ $both != *"${path:0:1}"* ]] || leave_out "${path:1}"; done; both= others=() ;;
+[RC]*) ((at += 2)); [[ ! ${hidden[/$path]-}${hidden[/${seen[at]}]-} ]] || leave_out "$path" "${seen[at]}" ;;
+A) ((at += 1)); if [[ ${hidden[/$path]-} ]]; then both+=D; else others+=("A$path"); fi ;;
+D) ((at += 1)); if [[ ${hidden[/$path]-} ]]; then both+=A; else others+=("D$path"); fi ;;
+*) ((at += 1)) ;;
+esac
+done
+unset -f leave_out
+[[ ! $moved ]] || echo "git: left out, since protected files came or went with them:${moved:0:400}" >&2
+[[ $form != files ]] || while IFS= read -r -d '' path; do
+[[ ! -e $top/$path ]] || hide+=(":(top,exclude,literal)$path")
+done < <(command git -C "$top" diff-files @DELETED@)
+command git "${run[@]}" -- "${paths[@]}" "${hide[@]}"
+}"""
+
+
+def _branch(call: GuardedGit) -> str:
+    pattern = shlex.quote(_SEPARATOR.join(call.given))
+    if not call.run:
+        return f'{pattern}) command git "$@"; return ;;'
+    arrays = ("run", call.run), ("paths", call.paths), ("names", call.names), ("names_in", call.names_in)
+    values = " ".join(f"{name}=({' '.join(map(shlex.quote, words))})" for name, words in arrays)
+    return f"{pattern}) {values} form={call.form} top={shlex.quote(call.top)} ;;"
+
+
+@cache
+def _expressions(names: CredentialNames) -> tuple[str, str, str]:
+    """Return regular expressions of grep, without case: protected files, examples among them, and other places.
+
+    The places are protected folders, names with letters that other systems ignore, and names that lead elsewhere.
+    """
+    start, end = f"({_any_of(COPY_STARTS)})?", f"({_any_of(COPY_ENDS)})"
+    files = f"{start}({_any_of(names.files)})"
+    for folder, _, name in (pair.rpartition("/") for pair in names.in_folders):
+        files += f"|{_any_of([folder])}[ .]*/{start}{_any_of([name])}"
+    odd = _any_of([*_LOOK_ALIKE, *map(chr, IGNORED_IN_NAMES)])
+    return (
+        f"^(.*/)?({files}){end}*[ .]*$",
+        f"^(.*/)?{start}({_any_of(names.plain)}){end}{{0,3}}$",
+        f"^((.*/)?({_any_of(names.folders)})[ .]*/.*|.*({odd}).*|/.*|(.*/)?[.][.]/.*)$",
+    )
+
+
+def _any_of(patterns: Iterable[str]) -> str:
+    escaped = (_SIGNS.sub(r"\\\g<0>", pattern).replace("*", "[^/]*") for pattern in patterns)
+    return "|".join(escaped).replace("ss", "(ss|ß|ẞ)")
