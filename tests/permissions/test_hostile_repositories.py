@@ -225,6 +225,18 @@ def test_what_would_start_a_planted_program_asks(fresh_project: Path, name: str,
     assert harm(command, fresh_project, guarded=False), "the plant does not work, so the test shows nothing"
 
 
+@pytest.mark.attack("hostile repositories", always=True)
+@pytest.mark.parametrize("form", ["--index-version=2", "--index-version=3", "--index-version=4", "--split-index"])
+def test_a_submodule_that_only_the_index_names_asks_in_every_form_of_the_index(fresh_project: Path, form: str) -> None:
+    run_git(fresh_project, fresh_project.parent, "update-index", *form.split("="))
+    split = form == "--split-index"
+    assert judge_command("git status", Workspace(fresh_project)).verdict == ("ask" if split else "allow")
+    submodule(fresh_project)
+    run_git(fresh_project, fresh_project.parent, "update-index", *form.split("="))
+    for command in ("git status", "git diff --stat", "git describe --dirty"):
+        assert judge_command(command, Workspace(fresh_project)).rule == "repository", command
+
+
 @pytest.mark.parametrize("setting", ["[include]\n\tpath = ", "[core]\n\thooksPath = "])
 @pytest.mark.parametrize("path", ["~root/a", "~", "%(prefix)/a", ":(optional)a", "a\tb"])
 def test_a_path_that_git_expands_in_its_own_way_asks(fresh_project: Path, setting: str, path: str) -> None:

@@ -34,7 +34,6 @@ from vibe_jupyter.permissions.shell.read_only_commands import CommandCall
 
 _ALONE: Final = ("--version",)
 _REVISION: Final = re.compile(r"\^?[\w./@{}^~+-]+(?:\.\.\.?[\w./@{}^~+-]*)?", re.ASCII)
-_SURE_COMMIT: Final = re.compile(r"(?:HEAD|@)(?:[~^]\d*)*", re.ASCII)  # any other name may be one of a file
 _IN_INDEX: Final = re.compile(r"(?:[0-3]:)?([^/!^(].*)", re.DOTALL)  # in ``:path`` or ``:0:path``
 _REFLOG_COMMANDS: Final = ("delete", "drop", "exists", "expire", "list", "write")
 _PICKAXE: Final = ("-S", "-G")
@@ -254,22 +253,21 @@ class _GitCall:
 
     def _guard_changes(self) -> GuardedGit | None:
         given = self.given
-        if self._shows_content and (self.name == "reflog" or given.has(*_EVERYTHING)):
+        if self.name == "reflog" or given.has(*_EVERYTHING):
             raise UnknownCommand("place", f"git {self.name} would show what is in every branch")
         if self._shows_content and given.has("--follow"):
             raise UnknownCommand("place", f"git {self.name} --follow may show a file that was protected by its name")
         revisions, paths = self._split_operands([operand.text for operand in given.operands])
-        commits = list(map(_commits, revisions))
+        commits = list(map(_commits, revisions or ["HEAD"] * (self.name != "diff")))
         if not self._shows_content:
-            peeled = GuardedGit((), (self.name, *self._option_words(), *commits), tuple(paths))
-            return None if commits == revisions else peeled
+            return GuardedGit((), (self.name, *self._option_words(), *commits), tuple(paths))
         whole = _WHOLE_HISTORY if self.name != "diff" and not self._wants(paths) else ()
         run = (self.name, *self._option_words(), *whole, *commits)
         guarded = GuardedGit((), run, self._inside(paths))
         if self.name == "diff":
             kept = self._option_words(("--cached", "--staged", "--merge-base"))
             return guarded._replace(names=("diff", *kept, *commits, *_NAMES))
-        if self.name == "show":
+        if self.name == "show" and not given.has(*_COUNTS):  # with a number of commits, it lists them as log does
             return guarded._replace(names=("show", *commits, *_OF_COMMITS), form="commits")
         if whole and given.has(*_COUNTS) and not given.has(*NARROWING):
             ordered = ("--first-parent", "--topo-order", "--date-order", "--author-date-order")
@@ -294,11 +292,12 @@ class _GitCall:
         revisions, paths = self._split_operands(operands)
         for path in paths:
             self._check_pathspec(path)
-        commits = list(map(_commits, revisions))
         asked = () if given.has("-e") else ("-e", patterns[0])
-        guarded = GuardedGit((), ("grep", *self._option_words(), *asked, *commits), self._inside(paths))
-        if commits:
-            return guarded._replace(names=("log", *commits, *_OF_COMMITS, "--full-history"), form="commits")
+        # A line begins with the revision as it is given here, so none is taken that the list shows to be no commit.
+        guarded = GuardedGit((), ("grep", *self._option_words(), *asked, *revisions), self._inside(paths))
+        if revisions:
+            names = ("log", *map(_commits, revisions), *_OF_COMMITS, "--full-history")
+            return guarded._replace(names=names, form="commits")
         form = "index" if given.has("--cached") else "files"
         return guarded._replace(names=("ls-files", "-z", "--full-name"), names_in=(":/",), form=form)
 
@@ -330,7 +329,8 @@ class _GitCall:
             raise UnknownCommand("length", f"it holds more than {SPECS_LIMIT} paths")
         prefix = self._project_prefix
         for spec in (_read_pathspec(text, self.operands.here, self.repository.root) for text in paths):
-            if not spec.excludes and prefix and not f"{_WILD.split(spec.path)[0]}/".startswith(prefix):
+            certain = _WILD.split(spec.path)[0] if spec.is_glob else f"{spec.path}/"
+            if not spec.excludes and not certain.startswith(prefix):
                 raise UnknownCommand("place", f"may show files outside the project: {spec.path}")
         if not prefix or self._wants(paths) or self.name == "grep":
             return tuple(paths)
@@ -365,11 +365,6 @@ def _read_pathspec(text: str, here: Path, top: Path) -> _Pathspec:
 
 
 def _commits(text: str) -> str:
-    """Return a revision or range that git takes for commits only: the content of a file has ids and tags, too."""
-    mark = "^" if text.startswith("^") else ""
-    left, dots, right = re.fullmatch(r"(.*?)(?:(\.\.\.?)(.*))?", text.removeprefix("^"), re.DOTALL).groups("")
-    return f"{mark}{_commit(left)}{dots}{_commit(right)}"
-
-
-def _commit(text: str) -> str:
-    return text if not text or _SURE_COMMIT.fullmatch(text) else f"{text}^{{commit}}"
+    """Return a revision or range that git takes for commits alone: a file's content has ids, and may have tags."""
+    parts = re.split(r"(^\^|\.\.\.?)", text)
+    return "".join(part if at % 2 or not part else f"{part}^{{commit}}" for at, part in enumerate(parts))

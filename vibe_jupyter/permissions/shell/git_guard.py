@@ -76,7 +76,7 @@ IFS=$' \t\n'
 local -x GIT_LITERAL_PATHSPECS=0 GIT_GLOB_PATHSPECS=0 GIT_NOGLOB_PATHSPECS=0 GIT_ICASE_PATHSPECS=0
 if [[ ${names-} ]]; then
 mapfile -d '' -t seen < <(command git "${names[@]}" -- "${names_in[@]}" 2> /dev/null)
-wait $! || hide=(':(top,exclude)*')
+wait $! || { command git "${names[@]}" -- "${names_in[@]}" > /dev/null; return 1; }
 while IFS= read -r -d '' path; do
 [[ $path == /probe || ${hidden[/$path]-} ]] || hide+=(":(top,exclude,literal)$path")
 hidden[/$path]=1
@@ -84,7 +84,7 @@ done < <(
 export LC_ALL=C
 printf '%s\0' "${seen[@]}" | command grep -aziE @FILES@ | command grep -aziEv @EXAMPLES@
 printf '%s\0' /probe "${seen[@]}" | command grep -aziE @PLACES@)
-[[ ${hidden[//probe]-} ]] || hide=(':(top,exclude)*')
+[[ ${hidden[//probe]-} ]] || { echo 'git: not run, since grep failed' >&2; return 1; }
 unset 'hidden[//probe]'
 if [[ ${#hidden[@]} != 0 && $form == commits ]]; then
 for ((at = 0; at < ${#seen[@]}; at++)); do
@@ -94,10 +94,10 @@ case ${seen[at]##*$'\n'} in
 esac
 done
 mapfile -d '' -t seen < <(command git -C "$top" show "${commits[@]}" --format=tformat:+ -m @RENAMES@)
-wait $! || hide=(':(top,exclude)*')
+wait $! || return
 elif [[ ${#hidden[@]} != 0 && $form == diff ]]; then
 mapfile -d '' -t seen < <(command git "${names[@]/#--no-renames/-C20%}" --)
-wait $! || hide=(':(top,exclude)*')
+wait $! || return
 fi
 fi
 leave_out() {
