@@ -120,38 +120,44 @@ def tls_context(*, tls: bool) -> ssl.SSLContext:
 
 def network_reason(problem: BaseException) -> str:
     """Describe a network error briefly for the user. HTTP libraries wrap the original exception several times."""
-    for cause in _exception_causes(problem):
-        match cause:
-            case ConnectionRefusedError():
-                return "connection refused"
-            case socket.gaierror():
-                return "host not found"
-            case ssl.SSLCertVerificationError():
-                return f"its certificate is not trusted: {cause.verify_message}"
-            case ssl.SSLError():
-                return f"TLS failed: {cause or 'broken handshake'}"
-            case ConnectionResetError() | BrokenPipeError():
-                return "the connection broke"
-            case TimeoutError():
-                return "timed out"
-            case _:
-                pass
+    for cause in exception_causes(problem):
+        if words := network_words(cause):
+            return words
     return str(problem) or type(problem).__name__
+
+
+def network_words(cause: BaseException) -> str:
+    """Describe one exception of the network, without its causes. Returns "" for any other."""
+    match cause:
+        case ConnectionRefusedError():
+            return "connection refused"
+        case socket.gaierror():
+            return "host not found"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {cause.verify_message}"
+        case ssl.SSLError():
+            return f"TLS failed: {cause or 'broken handshake'}"
+        case ConnectionResetError() | BrokenPipeError():
+            return "the connection broke"
+        case TimeoutError():
+            return "timed out"
+        case _:
+            return ""
 
 
 def is_final(problem: BaseException) -> bool:
     """Return whether retrying can't help, as with an untrusted certificate."""
-    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _exception_causes(problem))
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in exception_causes(problem))
 
 
-def _exception_causes(problem: BaseException | None) -> Iterator[BaseException]:
+def exception_causes(problem: BaseException | None) -> Iterator[BaseException]:
     """Yield the exception, its group members, causes and contexts."""
     while problem is not None:
         yield problem
         if isinstance(problem, BaseExceptionGroup):
             group = cast("BaseExceptionGroup[BaseException]", problem)
             for part in group.exceptions:
-                yield from _exception_causes(part)
+                yield from exception_causes(part)
         problem = problem.__cause__ or problem.__context__
 
 

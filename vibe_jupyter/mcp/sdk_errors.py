@@ -4,15 +4,15 @@ Imports the SDK, so import this module only when the first server starts.
 """
 
 import re
-import socket
-import ssl
-from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Final
 
 import httpx2
 from mcp import MCPError
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+
+from vibe_jupyter.llm.connections import exception_causes, network_words
 
 # Raised by the SDK if a server picks an unknown protocol version
 _UNSUPPORTED: Final = re.compile(r"Unsupported protocol version from the server: (\S{1,20})")
@@ -21,7 +21,7 @@ _LENGTH: Final = 500  # characters quoted from a library or a server
 
 def failure_reason(problem: BaseException) -> str:
     """Explain an exception. Libraries wrap the cause several times, also in exception groups."""
-    causes = [one for one in _exception_causes(problem) if not isinstance(one, BaseExceptionGroup)]
+    causes = [one for one in exception_causes(problem) if not isinstance(one, BaseExceptionGroup)]
     for cause in causes:
         if words := _known_reason(cause):
             return words[:_LENGTH]
@@ -44,14 +44,16 @@ def _known_reason(cause: BaseException) -> str:
             return f"its answer does not have the required form ({cause.error_count()} faults in {cause.title})"
         case RuntimeError() if (found := _UNSUPPORTED.match(str(cause))) is not None:
             return unknown_version([found[1]])
-        case OSError():
-            return _known_to_the_system(cause)
+        case FileNotFoundError():
+            return f"{cause.filename} was not found"
+        case PermissionError():
+            return f"{cause.filename} may not be run"
         case httpx2.TimeoutException():
             return "timed out"
         case httpx2.RemoteProtocolError() if "isconnected" in str(cause) or "peer closed" in str(cause):
             return "it dropped the connection"
         case _:
-            return ""
+            return network_words(cause)
 
 
 def _first_line(message: str) -> str:
@@ -62,34 +64,3 @@ def _first_line(message: str) -> str:
         no_message = "not a message of the protocol; the request may have been carried out"
         return f"its answer is {no_message if 'validation error' in detail else detail}"
     return first
-
-
-def _known_to_the_system(cause: OSError) -> str:
-    match cause:
-        case ConnectionRefusedError():
-            return "connection refused"
-        case socket.gaierror():
-            return "host not found"
-        case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted: {cause.verify_message}"
-        case ssl.SSLError():
-            return f"TLS failed: {cause or 'broken handshake'}"
-        case ConnectionResetError() | BrokenPipeError():
-            return "the connection broke"
-        case FileNotFoundError():
-            return f"{cause.filename} was not found"
-        case PermissionError():
-            return f"{cause.filename} may not be run"
-        case TimeoutError():
-            return "timed out"
-        case _:
-            return ""
-
-
-def _exception_causes(problem: BaseException | None) -> Iterator[BaseException]:
-    while problem is not None:
-        yield problem
-        if isinstance(problem, BaseExceptionGroup):
-            for part in cast("BaseExceptionGroup[BaseException]", problem).exceptions:
-                yield from _exception_causes(part)
-        problem = problem.__cause__ or problem.__context__
