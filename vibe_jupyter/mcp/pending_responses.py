@@ -10,7 +10,6 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from mcp_types import (
@@ -34,10 +33,9 @@ NOISE_LIMIT: Final = 16 * 1024 * 1024
 PROBE_TIMEOUT: Final = 3.0
 PROBE: Final = "server/discover"  # method of that request
 
-_EDGE: Final = 256  # bytes kept of either end of a line that is too long
-_ID: Final = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,100}")'
-_ID_FIRST: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
-_ID_LAST: Final = re.compile(_ID + rb"\s*\}\s*\Z")
+# The id of a response at the beginning of its line. The SDK numbers our requests.
+_ID: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\b')
+_HEAD: Final = 256  # bytes in which it is looked for
 
 # Levels of nesting that are kept of a message. The SDK parses 200. A definition may have 150
 # (`tool_sanitizer.DEPTH_LIMIT`) and begins a few levels below the top, so one that was cut is still recognized as too
@@ -45,15 +43,6 @@ _ID_LAST: Final = re.compile(_ID + rb"\s*\}\s*\Z")
 CUT_DEPTH: Final = 180
 _LINE_END: Final = re.compile(rb"([\r\n])")
 _DATA: Final = b"data:"
-
-
-@dataclass(frozen=True)
-class TooLong:
-    """A line that exceeds the limit, complete or still incoming, of which only the ends are kept."""
-
-    size: int  # bytes
-    request: str | int | None  # id of the request it answers, if found at either end
-    ended: bool
 
 
 class PendingResponses:
@@ -115,21 +104,11 @@ class PendingResponses:
         if self._noise > NOISE_LIMIT:
             self._give_up(f"it wrote more than {NOISE_LIMIT // 2**20} MiB that are not a response")
 
-    def too_long(self, line: TooLong) -> None:
-        """Fail the call that an overlong line answers.
-
-        That is the request with its id or the only pending one. If neither is known by the end of the line, all
-        pending requests fail.
-        """
-        waiting = set(self._asked)
-        if line.request in waiting:
-            failed = {line.request}
-        elif line.ended or len(waiting) == 1:
-            failed = waiting
-        else:
-            failed = set[str | int]()
-        for request in failed:
-            self._refuse_request(request, f"its answer is larger than {MESSAGE_LIMIT // 2**20} MiB")
+    def too_long(self, head: bytes) -> None:
+        """Fail the call that an overlong line answers, or all of them if its beginning doesn't name any."""
+        found = _ID.match(head)
+        for request in {int(found[1])} if found else set(self._asked):
+            self._refuse_request(request, f"it sent a message larger than {MESSAGE_LIMIT // 2**20} MiB")
 
     def _refuse_request(self, request: str | int, reason: str) -> None:
         """Answer one of our own requests on the server's behalf."""
@@ -140,66 +119,36 @@ class PendingResponses:
 
 
 class LineBuffer:
-    """Splits a byte stream at newlines, with a limit on the line length."""
+    """Splits a program's output at newlines. A line longer than MESSAGE_LIMIT is dropped and reported at once."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._long: bytearray | None = None  # both ends of a line that exceeds the limit
-        self._lost = 0
+    def __init__(self, due: PendingResponses) -> None:
+        self._due = due
+        self._held = bytearray()  # the beginning of a line
+        self._is_dropped = False
 
-    def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
-        """Yield the lines that this chunk completes.
-
-        A line that is too long is reported at once and again at its end.
-        """
-        start = 0
-        while (end := chunk.find(b"\n", start)) >= 0:
-            yield from self._add_piece(chunk[start:end])
-            yield self._finish_line()
-            start = end + 1
-        if start < len(chunk):
-            yield from self._add_piece(chunk[start:])
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that this chunk completes."""
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            self._hold(line)
+            if not self._is_dropped:
+                yield self.rest()
+            self._held.clear()
+            self._is_dropped = False
+        self._hold(rest)
 
     def rest(self) -> bytes:
-        """Return the bytes after the last newline, at the end of the stream."""
-        return b"" if self._long is not None else b"".join(self._parts)
+        """Return the bytes after the last newline."""
+        return bytes(self._held)
 
-    def take_lost(self) -> int:
-        """Return the number of bytes dropped from overlong lines since the last call."""
-        lost, self._lost = self._lost, 0
-        return lost
-
-    def _add_piece(self, piece: bytes) -> Iterator[TooLong]:
-        self._size += len(piece)
-        if self._long is not None:
-            self._lost += len(piece)
-            self._long += piece[-_EDGE:]
-            del self._long[_EDGE : max(_EDGE, len(self._long) - _EDGE)]
-            return
-        self._parts.append(piece)
-        if self._size > self._limit:
-            line = b"".join(self._parts)
-            self._parts = []
-            self._lost += len(line)
-            self._long = bytearray(line[:_EDGE] + line[-_EDGE:])
-            yield TooLong(self._size, _request_id(_ID_FIRST.match(line[:_EDGE])), ended=False)
-
-    def _finish_line(self) -> bytes | TooLong:
-        parts, size, ends = self._parts, self._size, self._long
-        self._parts, self._size, self._long = [], 0, None
-        if ends is None:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-        found = _ID_FIRST.match(bytes(ends)) or _ID_LAST.search(bytes(ends))
-        return TooLong(size, _request_id(found), ended=True)
-
-
-def _request_id(found: re.Match[bytes] | None) -> str | int | None:
-    if found is None:
-        return None
-    value = found[1].decode("utf-8", "replace")
-    return value.strip('"') if value.startswith('"') else int(value)
+    def _hold(self, piece: bytes) -> None:
+        self._held += piece
+        if not self._is_dropped and len(self._held) > MESSAGE_LIMIT:
+            self._is_dropped = True
+            self._due.too_long(bytes(self._held[:_HEAD]))
+        if self._is_dropped:
+            self._due.count_noise(len(self._held))
+            self._held.clear()
 
 
 def readable_text(text: bytes) -> bytes:

@@ -18,7 +18,7 @@ from mcp_types import JSONRPCMessage
 
 from vibe_jupyter.config.tool_servers import ServerProgram
 from vibe_jupyter.mcp.log import ServerLog
-from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, LineBuffer, PendingResponses, TooLong
+from vibe_jupyter.mcp.pending_responses import LineBuffer, PendingResponses
 from vibe_jupyter.tools.child_environment import ProcessEnvironment, child_environment
 from vibe_jupyter.tools.supervised import SupervisedProcess, SupervisedProgram, start_supervised
 
@@ -42,7 +42,7 @@ class ProgramPipes(asyncio.SubprocessProtocol):
         self.incoming = IncomingMessages(self.due.parse, self._set_reading)
         self.outgoing = OutgoingMessages(self)
         self._log = log
-        self._lines = LineBuffer(MESSAGE_LIMIT)
+        self._lines = LineBuffer(self.due)
         self._closed = False
         self._process: asyncio.SubprocessTransport | None = None
 
@@ -54,11 +54,7 @@ class ProgramPipes(asyncio.SubprocessProtocol):
             self._log.feed(data)
             return
         for line in self._lines.feed(data):
-            if isinstance(line, TooLong):
-                self.due.too_long(line)
-            else:
-                self.incoming.put(line)
-        self.due.count_noise(self._lines.take_lost())
+            self.incoming.put(line)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 1:
