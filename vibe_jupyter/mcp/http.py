@@ -7,11 +7,10 @@ import json
 import re
 import ssl
 import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
@@ -50,63 +49,31 @@ _NO_SESSION: Final = re.compile(rb"session|not initialized", re.IGNORECASE)
 _KEPT_HEADERS: Final = ("www-authenticate", "retry-after", "mcp-session-id", "mcp-protocol-version")
 
 
-class HttpTransport:
-    """Transport of one connection, entered and exited by the SDK's Client."""
+@asynccontextmanager
+async def http_transport(
+    address: ServerAddress, auth: httpx2.Auth | None = None
+) -> "AsyncGenerator[tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]]":
+    """Connect to a server, for one session."""
+    async with (
+        _http_client(address, auth) as client,
+        streamable_http_client(address.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams,
+    ):
+        yield streams
 
-    def __init__(self, address: ServerAddress, auth: httpx2.Auth | None = None) -> None:
-        self._address = address
-        self._auth = auth
-        self._stack = AsyncExitStack()
 
-    async def __aenter__(self) -> "tuple[ReadStream[SessionMessage | Exception], CheckedStream]":
-        async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(self._http_client())
-            streams = streamable_http_client(self._address.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT)
-            read, write = await stack.enter_async_context(streams)
-            self._stack = stack.pop_all()
-        return read, CheckedStream(write)
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> bool | None:
-        return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
-
-    def _http_client(self) -> httpx2.AsyncClient:
-        tls = self._address.url.lower().startswith("https:")
-        with without_working_folder():  # httpx imports its network backend on first use
-            # Proxies are used for other machines only.
-            inner = httpx2.AsyncClient(
-                verify=_ssl_context(tls=tls), trust_env=not is_loopback(self._address.url), timeout=CONNECT_TIMEOUT
-            )
-        return httpx2.AsyncClient(
-            transport=BoundedTransport(inner, self._address.url),
-            headers={**self._address.headers, "Accept-Encoding": "identity"},
-            auth=self._auth,
-            timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=STALL_TIMEOUT),
+def _http_client(address: ServerAddress, auth: httpx2.Auth | None) -> httpx2.AsyncClient:
+    tls = address.url.lower().startswith("https:")
+    with without_working_folder():  # httpx imports its network backend on first use
+        # Proxies are used for other machines only.
+        inner = httpx2.AsyncClient(
+            verify=_ssl_context(tls=tls), trust_env=not is_loopback(address.url), timeout=CONNECT_TIMEOUT
         )
-
-
-class CheckedStream:
-    """Write stream that checks messages first: one that can't be serialized fails its call, not the connection."""
-
-    def __init__(self, inner: "WriteStream[SessionMessage]") -> None:
-        self._inner = inner
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send a message if it can be serialized as JSON."""
-        item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
+    return httpx2.AsyncClient(
+        transport=BoundedTransport(inner, address.url),
+        headers={**address.headers, "Accept-Encoding": "identity"},
+        auth=auth,
+        timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=STALL_TIMEOUT),
+    )
 
 
 def _ssl_context(*, tls: bool) -> ssl.SSLContext:

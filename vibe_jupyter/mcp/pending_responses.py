@@ -1,4 +1,4 @@
-"""Track the responses that a local server owes us, and parse its lines in bounded memory.
+"""Read the lines of a local server in bounded memory, and answer on its behalf where it fails to.
 
 Imports the SDK, so import this module only when the first server starts.
 
@@ -9,7 +9,7 @@ validates those.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from mcp_types import (
@@ -17,7 +17,6 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
-    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     jsonrpc_message_adapter,
@@ -46,26 +45,26 @@ _DATA: Final = b"data:"
 
 
 class PendingResponses:
-    """Requests to one program that still await a response."""
+    """Reads the output of one program, by the requests that still await a response."""
 
     def __init__(
-        self, log: ServerLog, answer: Callable[[JSONRPCMessage], None], give_up: Callable[[str], None]
+        self,
+        log: ServerLog,
+        pending: Mapping[str | int, object],
+        answer: Callable[[JSONRPCMessage], None],
+        give_up: Callable[[str], None],
     ) -> None:
         self.heard = 0  # messages received
         self._log = log
+        self._pending = pending  # by request id
         self._answer = answer
         self._give_up = give_up
-        self._asked: set[str | int] = set()
         self._noise = 0
 
     def note(self, message: JSONRPCMessage) -> None:
-        """Track an outgoing message: a request awaits a response, and a cancellation withdraws one."""
-        if isinstance(message, JSONRPCRequest):
-            self._asked.add(message.id)
-            if message.method == PROBE:
-                asyncio.get_running_loop().call_later(PROBE_TIMEOUT, self._refuse_request, message.id, "no answer")
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._asked.discard((message.params or {}).get("requestId", ""))
+        """Limit the time for the first request of the newer protocol."""
+        if isinstance(message, JSONRPCRequest) and message.method == PROBE:
+            asyncio.get_running_loop().call_later(PROBE_TIMEOUT, self._refuse_request, message.id, "no answer")
 
     def parse(self, line: bytes) -> JSONRPCMessage | None:
         """Parse a line. Returns None for a line that is no message, which goes to the log."""
@@ -79,8 +78,7 @@ class PendingResponses:
                 self.count_noise(len(line) + 1)
                 return None
         self.heard += 1
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._asked:
-            self._asked.discard(message.id)
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._pending:
             self._noise = 0
         return message
 
@@ -92,7 +90,7 @@ class PendingResponses:
             return None
         answer = cast("dict[str, object]", read) if isinstance(read, dict) else {}
         given = answer.get("id")
-        if not isinstance(given, str | int) or given not in self._asked or "result" not in answer:
+        if not isinstance(given, str | int) or given not in self._pending or "result" not in answer:
             return None
         result = answer["result"]
         whole = cast("dict[str, Any]", result) if isinstance(result, dict) else {"content": result}
@@ -107,13 +105,12 @@ class PendingResponses:
     def too_long(self, head: bytes) -> None:
         """Fail the call that an overlong line answers, or all of them if its beginning doesn't name any."""
         found = _ID.match(head)
-        for request in {int(found[1])} if found else set(self._asked):
+        for request in {int(found[1])} if found else tuple(self._pending):
             self._refuse_request(request, f"it sent a message larger than {MESSAGE_LIMIT // 2**20} MiB")
 
     def _refuse_request(self, request: str | int, reason: str) -> None:
         """Answer one of our own requests on the server's behalf."""
-        if request in self._asked:
-            self._asked.discard(request)
+        if request in self._pending:
             error = ErrorData(code=INTERNAL_ERROR, message=reason)
             self._answer(JSONRPCError(jsonrpc="2.0", id=request, error=error))
 

@@ -34,12 +34,12 @@ from pydantic_core import to_json
 
 from vibe_jupyter.config.tool_servers import ServerProgram, ToolServer
 from vibe_jupyter.mcp.hooks import ServerHooks, ServerPause
-from vibe_jupyter.mcp.http import SESSION_LOST, UNREACHABLE, HttpTransport
+from vibe_jupyter.mcp.http import SESSION_LOST, UNREACHABLE, http_transport
 from vibe_jupyter.mcp.log import LinkFault, ServerLog, logging_to
 from vibe_jupyter.mcp.sdk_errors import failure_reason, unknown_version
 from vibe_jupyter.mcp.stdio import StdioTransport
 from vibe_jupyter.mcp.tool_names import RemoteTool
-from vibe_jupyter.mcp.tool_sanitizer import SanitizedTransport, ToolSanitizer
+from vibe_jupyter.mcp.tool_sanitizer import ToolSanitizer, Transport, sanitized
 from vibe_jupyter.tools.child_environment import ProcessEnvironment
 from vibe_jupyter.version import __version__
 
@@ -181,8 +181,8 @@ class ServerLink:
 
     def __init__(
         self,
-        server: str,
-        transport: StdioTransport | HttpTransport,
+        transport: StdioTransport | Transport,
+        sieve: ToolSanitizer,
         answers: SessionCallbacks,
         *,
         log: ServerLog,
@@ -193,12 +193,12 @@ class ServerLink:
         self.instructions = ""
         self.protocol_version = ""
         self.opened_at = 0.0  # monotonic seconds; 0 until it is open
-        self._transport = transport
+        self._program = transport if isinstance(transport, StdioTransport) else None
         self._answers = answers
         self._log = log
-        self._sieve = ToolSanitizer(server)
+        self._sieve = sieve
         self._client = Client(
-            SanitizedTransport(transport, self._sieve),
+            sanitized(transport, sieve),
             mode=mode,
             log_level="info",
             logging_callback=answers.log,
@@ -224,12 +224,12 @@ class ServerLink:
     @property
     def heard(self) -> int:
         """Number of messages received from a local server; always 0 for a remote one."""
-        return self._transport.pipes.due.heard if isinstance(self._transport, StdioTransport) else 0
+        return self._program.pipes.due.heard if self._program else 0
 
     @property
     def trouble(self) -> str:
         """Exit description if a local server ended on its own, else ""."""
-        return self._transport.trouble if isinstance(self._transport, StdioTransport) else ""
+        return self._program.trouble if self._program else ""
 
     async def open(self, seconds: float) -> None:
         """Start the server and list its tools.
@@ -316,8 +316,8 @@ class ServerLink:
     async def _stay_open(self, client: Client) -> None:
         """Wait until the link is closed or the program ends."""
         waits = [asyncio.ensure_future(self._leave.wait())]
-        if isinstance(self._transport, StdioTransport):
-            waits.append(asyncio.ensure_future(self._transport.pipes.incoming.over.wait()))
+        if self._program:
+            waits.append(asyncio.ensure_future(self._program.pipes.incoming.over.wait()))
         listener = asyncio.ensure_future(listen_for_changes(client, self.changed))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -336,11 +336,12 @@ def make_link(
 ) -> ServerLink:
     """Create a link without opening it."""
     answers = SessionCallbacks(server, hooks, log)
+    sieve = ToolSanitizer(server.name)
     if isinstance(server.at, ServerProgram):
-        transport = StdioTransport(server.at, surroundings, log)
+        transport = StdioTransport(server.at, surroundings, log=log, pending=sieve.pending)
     else:
-        transport = HttpTransport(server.at, hooks.auth(server, answers.pause))
-    return ServerLink(server.name, transport, answers, log=log, mode=mode)
+        transport = http_transport(server.at, hooks.auth(server, answers.pause))
+    return ServerLink(transport, sieve, answers, log=log, mode=mode)
 
 
 async def _end_task(owner: "asyncio.Task[None]") -> None:

@@ -7,10 +7,10 @@ import asyncio
 import contextlib
 import subprocess
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -32,15 +32,14 @@ _LOW: Final = 256 * 1024  # bytes below which reading resumes
 
 
 class ProgramPipes(asyncio.SubprocessProtocol):
-    """Pipes of one program."""
+    """Pipes of one program; its standard input is a write stream of messages."""
 
-    def __init__(self, log: ServerLog) -> None:
+    def __init__(self, log: ServerLog, pending: Mapping[str | int, object]) -> None:
         self.exited = asyncio.Event()
         self.trouble = ""  # reason if we stopped listening
         self.lost = False  # True if the program closed its output or exited on its own
-        self.due = PendingResponses(log, self._put_message, self._give_up)
+        self.due = PendingResponses(log, pending, self._put_message, self._give_up)
         self.incoming = IncomingMessages(self.due.parse, self._set_reading)
-        self.outgoing = OutgoingMessages(self)
         self._log = log
         self._lines = LineBuffer(self.due)
         self._closed = False
@@ -69,14 +68,18 @@ class ProgramPipes(asyncio.SubprocessProtocol):
         self.lost = self.lost or not self._closed
         asyncio.get_running_loop().call_later(_ORPHANED, self.incoming.end)
 
-    def write(self, data: bytes) -> None:
-        """Send bytes. Does nothing if the program has exited; the end of `incoming` reports that."""
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message. Does nothing if the program has exited; the end of `incoming` reports that."""
         pipe = self._stdin_transport()
         if pipe is None or pipe.is_closing():
             return
-        pipe.write(data)
+        self.due.note(item.message)
+        pipe.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
         if pipe.get_write_buffer_size() > UNREAD_LIMIT:
             self._give_up("it does not read what it is sent")
+
+    async def aclose(self) -> None:
+        """Do nothing: the input stays open until the program is stopped."""
 
     def close(self) -> None:
         """Close the program's input and discard further output."""
@@ -104,31 +107,8 @@ class ProgramPipes(asyncio.SubprocessProtocol):
         self.incoming.end()
 
 
-class OutgoingMessages:
-    """Write stream of the SDK."""
-
-    def __init__(self, pipes: ProgramPipes) -> None:
-        self._pipes = pipes
-
-    async def send(self, item: SessionMessage, /) -> None:
-        data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-        self._pipes.due.note(item.message)
-        self._pipes.write(data + b"\n")
-
-    async def aclose(self) -> None:
-        """Do nothing: the input stays open until the program is stopped."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
 class IncomingMessages:
-    """Read stream of the SDK, filled by the event loop."""
+    """Read stream of messages, filled by the event loop."""
 
     def __init__(self, parse: Callable[[bytes], JSONRPCMessage | None], set_reading: Callable[[bool], None]) -> None:
         self._parse = parse
@@ -163,15 +143,6 @@ class IncomingMessages:
         Raises:
             anyio.EndOfStream: there are no more messages.
         """
-        try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            raise anyio.EndOfStream from None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
         while True:
             # One line per iteration of the event loop, so that a busy program doesn't starve other tasks.
             await asyncio.sleep(0)
@@ -180,7 +151,7 @@ class IncomingMessages:
                     return message
             elif self._ended:
                 self.over.set()
-                raise StopAsyncIteration
+                raise anyio.EndOfStream
             else:
                 self._news.clear()
                 await self._news.wait()
@@ -190,14 +161,6 @@ class IncomingMessages:
         self._waiting.clear()
         self.end()
         self.over.set()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def _take_message(self) -> SessionMessage | None:
         line = self._waiting.popleft()
@@ -214,13 +177,20 @@ class IncomingMessages:
 class StdioTransport:
     """Transport over one run of the program, entered and exited by the SDK's Client."""
 
-    def __init__(self, program: ServerProgram, surroundings: ProcessEnvironment, log: ServerLog) -> None:
+    def __init__(
+        self,
+        program: ServerProgram,
+        surroundings: ProcessEnvironment,
+        *,
+        log: ServerLog,
+        pending: Mapping[str | int, object],
+    ) -> None:
         self._program = program
         self._surroundings = surroundings
         self._folder = surroundings.folder / Path(program.cwd).expanduser()
         self._process: SupervisedProcess | None = None
         self._returncode: int | None = None
-        self.pipes = ProgramPipes(log)
+        self.pipes = ProgramPipes(log, pending)
 
     @property
     def trouble(self) -> str:
@@ -232,13 +202,13 @@ class StdioTransport:
             return "it closed its output"
         return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
-    async def __aenter__(self) -> tuple[IncomingMessages, OutgoingMessages]:
+    async def __aenter__(self) -> tuple[IncomingMessages, ProgramPipes]:
         given = child_environment(self._surroundings.environ)
         asked = SupervisedProgram(self._program.argv, self._folder, {**given, **self._program.env})
         self._process = await start_supervised(
             asked, lambda: self.pipes, stdin=subprocess.PIPE, on_exit=self.pipes.note_exit
         )
-        return self.pipes.incoming, self.pipes.outgoing
+        return self.pipes.incoming, self.pipes
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None

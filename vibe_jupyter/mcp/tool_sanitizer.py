@@ -6,33 +6,28 @@ Imports the SDK, so import this module only when the first server starts.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextvars import Context
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
+import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     methods,
 )
 from pydantic import ValidationError
 
-if TYPE_CHECKING:
-    from mcp.client._transport import (
-        ReadStream,  # pyright: ignore[reportPrivateUsage]
-        Transport,  # pyright: ignore[reportPrivateUsage]
-        WriteStream,  # pyright: ignore[reportPrivateUsage]
-    )
+from vibe_jupyter.mcp.pending_responses import PROBE
 
-UNDER_WAY: Final = 1_000  # pending requests that are tracked; some are never answered
 DEPTH_LIMIT: Final = 150  # levels of nesting in one definition; the SDK accepts about 190, some model servers only ten
-_DISCOVER: Final = "server/discover"
 _VERSIONS: Final = 10  # versions shown of one server
 _VERSION_LENGTH: Final = 20  # characters of each
 _LIST: Final = "tools/list"
@@ -63,8 +58,8 @@ class ToolSanitizer:
         self._server = server
         self._left_out: dict[str, str] = {}  # reason by tool, for tools removed from the lists
         self.versions: tuple[str, ...] = ()  # protocol versions that the server reported before negotiation, if any
-        # Method and protocol version of pending list and call requests
-        self._under_way: dict[str | int, tuple[str, str]] = {}
+        # Method and protocol version of each request that awaits a response
+        self.pending: dict[str | int, tuple[str, str]] = {}
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -73,24 +68,24 @@ class ToolSanitizer:
         return tuple(f"{tool} {about} ({why})." for tool, why in self._left_out.items())
 
     def sent(self, message: JSONRPCMessage) -> None:
-        """Track an outgoing request."""
-        if isinstance(message, JSONRPCRequest) and message.method in (_DISCOVER, _LIST, CALL):
+        """Track an outgoing message: a request awaits a response, and a cancellation withdraws one."""
+        if isinstance(message, JSONRPCRequest):
             meta: Mapping[str, Any] = (message.params or {}).get("_meta") or {}
-            while len(self._under_way) >= UNDER_WAY:
-                del self._under_way[next(iter(self._under_way))]
-            self._under_way[message.id] = (message.method, str(meta.get(PROTOCOL_VERSION_META_KEY, _OLDER)))
+            self.pending[message.id] = message.method, str(meta.get(PROTOCOL_VERSION_META_KEY, _OLDER))
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self.pending.pop((message.params or {}).get("requestId", ""), None)
 
     def came(self, message: JSONRPCMessage) -> None:
         """Repair the tool list or result in an incoming message, in place."""
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             return
-        method, version = self._under_way.pop(message.id, ("", "")) if message.id is not None else ("", "")
+        method, version = self.pending.pop(message.id, ("", "")) if message.id is not None else ("", "")
         if isinstance(message, JSONRPCError):
             data: object = message.error.data
             if message.error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(data, dict):
                 self._note_versions(cast("Mapping[str, Any]", data).get("supported"))
             return
-        if method == _DISCOVER:
+        if method == PROBE:
             self._note_versions(message.result.get("supportedVersions"))
         tools = message.result.get("tools")
         if method == CALL:
@@ -118,78 +113,72 @@ class ToolSanitizer:
                 self._left_out[called] = problem
 
 
-class SanitizedTransport:
-    """Transport wrapper that passes all messages through a sanitizer."""
+class Reader(Protocol):
+    """The read stream of a transport, as far as it is used here."""
 
-    def __init__(self, inner: "Transport", sieve: ToolSanitizer) -> None:
-        self._inner = inner
+    async def receive(self) -> SessionMessage | Exception: ...
+    async def aclose(self) -> None: ...
+
+
+class Writer(Protocol):
+    """The write stream of a transport, as far as it is used here."""
+
+    async def send(self, item: SessionMessage, /) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+Transport = AbstractAsyncContextManager[tuple[Reader, Writer]]
+
+
+@asynccontextmanager
+async def sanitized(transport: Transport, sieve: ToolSanitizer) -> "AsyncGenerator[tuple[_Reading, _Writing]]":
+    """Enter a transport for the SDK's client, and pass all messages through a sanitizer."""
+    async with transport as (read, write):
+        yield _Reading(read, sieve), _Writing(write, sieve)
+
+
+_Inner = TypeVar("_Inner", Reader, Writer)
+
+
+class _Stream(Generic[_Inner]):
+    def __init__(self, inner: _Inner, sieve: ToolSanitizer) -> None:
+        self._inner: _Inner = inner
         self._sieve = sieve
 
-    async def __aenter__(self) -> "tuple[_Reading, _Writing]":
-        read, write = await self._inner.__aenter__()
-        return _Reading(read, self._sieve), _Writing(write, self._sieve)
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+    ) -> None:
+        await self.aclose()
 
 
-class _Reading:
-    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", sieve: ToolSanitizer) -> None:
-        self._inner = inner
-        self._sieve = sieve
-
-    @property
-    def last_context(self) -> Context | None:
-        """Context of the last message, which the SDK reads from the streams of some transports."""
-        return getattr(self._inner, "last_context", None)
-
+class _Reading(_Stream[Reader]):
     async def receive(self) -> SessionMessage | Exception:
-        return self._seen_item(await self._inner.receive())
+        item = await self._inner.receive()
+        if isinstance(item, SessionMessage):
+            self._sieve.came(item.message)
+        return item
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return self._seen_item(await self._inner.__anext__())
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def _seen_item(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        if isinstance(item, SessionMessage):
-            self._sieve.came(item.message)
-        return item
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
 
-class _Writing:
-    def __init__(self, inner: "WriteStream[SessionMessage]", sieve: ToolSanitizer) -> None:
-        self._inner = inner
-        self._sieve = sieve
-
+class _Writing(_Stream[Writer]):
     async def send(self, item: SessionMessage, /) -> None:
+        item.message.model_dump_json(by_alias=True)  # what can't be serialized fails its call, not the connection
         self._sieve.sent(item.message)
         await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _reduced_tools(tool: Any) -> Iterator[dict[str, Any]]:
