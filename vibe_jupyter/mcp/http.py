@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 
 from vibe_jupyter.config.tool_servers import ServerAddress
 from vibe_jupyter.mcp.declared import is_loopback, public_address
-from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT, readable_events, readable_text
+from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT, readable_text
 from vibe_jupyter.mcp.sdk_errors import failure_reason
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -56,7 +56,7 @@ async def http_transport(
     """Connect to a server, for one session."""
     async with (
         _http_client(address, auth) as client,
-        streamable_http_client(address.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams,
+        streamable_http_client(address.url, http_client=client, max_sse_event_size=None) as streams,
     ):
         yield streams
 
@@ -107,13 +107,9 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             if not asked:
                 raise
             return _unreachable_response(problem)
-        stream = _Bounded(response, MESSAGE_LIMIT if _is_whole(response) else None)
-        headers = [pair for pair in response.headers.multi_items() if not asked or pair[0].lower() != "content-length"]
+        headers = [pair for pair in response.headers.multi_items() if pair[0].lower() != "content-length"]
         return httpx2.Response(
-            response.status_code,
-            headers=headers,
-            stream=_Readable(stream, is_whole=_is_whole(response)) if asked else stream,
-            extensions=response.extensions,
+            response.status_code, headers=headers, stream=_Body(response), extensions=response.extensions
         )
 
     async def aclose(self) -> None:
@@ -151,47 +147,38 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         )
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """Response body with a size limit.
+class _Body(httpx2.AsyncByteStream):
+    """Response body with a size limit, of one document or of each event, and with JSON cut where it is too deep.
 
     Exceeding it raises a read error, which the SDK reports for this request only.
     """
 
-    def __init__(self, response: httpx2.Response, limit: int | None) -> None:
+    def __init__(self, response: httpx2.Response) -> None:
         self._response = response
-        self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        if self._response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            async for event in httpx2.EventSource(self._response, MESSAGE_LIMIT):
+                yield _event_text(event).encode(self._response.encoding or "utf-8", "replace")
+            return
         try:
-            async for chunk in self._response.aiter_raw():
-                size += len(chunk)
-                if self._limit is not None and size > self._limit:
-                    raise httpx2.StreamError(f"larger than {self._limit // 2**20} MiB")
-                yield chunk
+            body = await _read_body(self._response, MESSAGE_LIMIT)
         except httpx2.TransportError as problem:
             raise httpx2.StreamError("incomplete") from problem
+        if len(body) > MESSAGE_LIMIT:
+            raise httpx2.StreamError(f"larger than {MESSAGE_LIMIT // 2**20} MiB")
+        yield readable_text(body)
 
     async def aclose(self) -> None:
         await self._response.aclose()
 
 
-class _Readable(httpx2.AsyncByteStream):
-    """Response body of a message, with JSON cut where it is nested too deeply."""
-
-    def __init__(self, inner: _Bounded, *, is_whole: bool) -> None:
-        self._inner = inner
-        self._is_whole = is_whole
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._is_whole:
-            yield readable_text(b"".join([chunk async for chunk in self._inner]))
-            return
-        async for chunk in readable_events(self._inner, MESSAGE_LIMIT):
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+def _event_text(event: httpx2.ServerSentEvent) -> str:
+    lines = readable_text(event.data.encode()).decode().split("\n")
+    fields = [("event", event.event), ("id", event.id), *(("data", line) for line in lines)]
+    if event.retry is not None:
+        fields.append(("retry", str(event.retry)))
+    return "".join(f"{name}: {value}\n" for name, value in fields) + "\n"
 
 
 async def _refusal_response(
@@ -199,7 +186,7 @@ async def _refusal_response(
 ) -> httpx2.Response:
     """Convert a response of 400 and above to a JSON-RPC error: the server's own, or one that we make."""
     try:
-        body = await _read_body(response)
+        body = await _read_body(response, ERROR_LIMIT)
     finally:
         await response.aclose()
     said, status = _error_in(body), response.status_code
@@ -251,11 +238,12 @@ def _request_message(request: httpx2.Request) -> dict[str, Any]:
         return {}
 
 
-async def _read_body(response: httpx2.Response) -> bytes:
+async def _read_body(response: httpx2.Response, limit: int) -> bytes:
+    """Read a body. Of one beyond the limit, what was read until then is returned."""
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk
-        if len(body) > ERROR_LIMIT:
+        if len(body) > limit:
             break
     return bytes(body)
 
@@ -291,11 +279,6 @@ def _error_body(message: str, data: str | None) -> bytes:
     if data is not None:
         error["data"] = data
     return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-
-
-def _is_whole(response: httpx2.Response) -> bool:
-    """Return whether the response is one document. Event streams have separate limits."""
-    return not response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
 
 def _url_origin(url: httpx2.URL) -> tuple[str, str, int | None]:

@@ -9,7 +9,7 @@ validates those.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from mcp_types import (
@@ -40,8 +40,6 @@ _HEAD: Final = 256  # bytes in which it is looked for
 # (`tool_sanitizer.DEPTH_LIMIT`) and begins a few levels below the top, so one that was cut is still recognized as too
 # deep.
 CUT_DEPTH: Final = 180
-_LINE_END: Final = re.compile(rb"([\r\n])")
-_DATA: Final = b"data:"
 
 
 class PendingResponses:
@@ -158,30 +156,6 @@ def readable_text(text: bytes) -> bytes:
         return text
 
 
-async def readable_events(chunks: AsyncIterable[bytes], limit: int) -> AsyncIterator[bytes]:
-    """Make the JSON in each data line of an event stream readable. Lines are passed on when they are complete.
-
-    A line longer than `limit` bytes is passed on as it arrives; the SDK rejects it.
-    """
-    held = bytearray()
-    async for chunk in chunks:
-        *pieces, rest = _LINE_END.split(chunk)
-        passed = bytearray()
-        for piece in pieces:
-            if piece in (b"\r", b"\n"):
-                passed += _readable_line(bytes(held)) + piece
-                held.clear()
-            else:
-                held += piece
-        held += rest
-        if len(held) > limit:
-            passed += held
-            held.clear()
-        if passed:
-            yield bytes(passed)
-    yield bytes(held)
-
-
 def cut(value: object, levels: int = CUT_DEPTH) -> object:
     """Limit a JSON value to this many levels of nesting; deeper values become null."""
     if isinstance(value, dict):
@@ -190,10 +164,6 @@ def cut(value: object, levels: int = CUT_DEPTH) -> object:
     if isinstance(value, list):
         return [cut(inner, levels - 1) for inner in cast("list[object]", value)] if levels else None
     return value
-
-
-def _readable_line(line: bytes) -> bytes:
-    return _DATA + readable_text(line.removeprefix(_DATA)) if line.startswith(_DATA) else line
 
 
 def _is_read(text: bytes) -> bool:
