@@ -6,7 +6,7 @@ Imports the SDK, so import this module only when the first server starts.
 """
 
 import json
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
@@ -25,7 +25,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from vibe_jupyter.mcp.pending_responses import PROBE
+from vibe_jupyter.mcp.pending_responses import PROBE, cut
 
 DEPTH_LIMIT: Final = 150  # levels of nesting in one definition; the SDK accepts about 190, some model servers only ten
 _VERSIONS: Final = 10  # versions shown of one server
@@ -37,18 +37,11 @@ _NEEDED: Final = ("name", "description", "inputSchema")
 _NAME_LENGTH: Final = 80  # characters of a tool's name in a sentence
 
 CALL: Final = "tools/call"
-QUOTED: Final = 2_000  # characters quoted of a content block of an unknown type
-QUOTED_DEPTH: Final = 100  # levels of nesting quoted of such a block
-KIND: Final = 60  # characters of the name of such a type
+QUOTED: Final = 2_000  # characters quoted of a content block that can't be used
+_KIND: Final = 60  # characters of the name of its type
 _COMPLETE_RESULT: Final = frozenset({None, "complete"})
-# Required fields by type of content block. Other fields of an invalid block are dropped.
-_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "text": ("text",),
-    "image": ("data", "mimeType"),
-    "audio": ("data", "mimeType"),
-    "resource_link": ("uri", "name"),
-    "resource": ("resource",),
-}
+# Fields kept of an invalid content block; what is wrong is more often one of the others.
+_KEPT: Final = ("type", "text", "data", "mimeType", "uri", "name", "resource")
 
 
 class ToolSanitizer:
@@ -99,18 +92,14 @@ class ToolSanitizer:
 
     def _kept_tools(self, tools: list[Any], version: str) -> Iterator[dict[str, Any]]:
         for tool in tools:
-            problem = _definition_problem(tool, version)
-            usable = (
-                (one for one in _reduced_tools(tool) if not _definition_problem(one, version))
-                if problem
-                else iter((tool,))
-            )
-            if (kept := next(usable, None)) is not None:
+            forms = (tool, *_reduced_tools(tool))
+            kept = next((form for form in forms if not _definition_problem(form, version)), None)
+            if kept is not None:
                 yield kept
-            else:
-                name = cast("Mapping[str, Any]", tool).get("name") if isinstance(tool, dict) else None
-                called = f"The tool {name[:_NAME_LENGTH]!r}" if isinstance(name, str) else "A tool without a name"
-                self._left_out[called] = problem
+                continue
+            name = cast("Mapping[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+            called = f"The tool {name[:_NAME_LENGTH]!r}" if isinstance(name, str) else "A tool without a name"
+            self._left_out[called] = _definition_problem(tool, version)
 
 
 class Reader(Protocol):
@@ -188,15 +177,14 @@ def _reduced_tools(tool: Any) -> Iterator[dict[str, Any]]:
     whole = cast("dict[str, Any]", tool)
     yield {key: value for key, value in whole.items() if key != "outputSchema"}
     needed = {key: whole[key] for key in _NEEDED if key in whole}
+    if isinstance(schema := needed.get("inputSchema"), dict):
+        needed["inputSchema"] = {"type": "object", **cast("dict[str, Any]", schema)}
     yield needed
-    schema = needed.get("inputSchema")
-    if isinstance(schema, dict) and "type" not in schema:
-        yield {**needed, "inputSchema": {"type": "object", **cast("dict[str, Any]", schema)}}
 
 
 def _definition_problem(tool: Any, version: str) -> str:
     """Return what is invalid about a tool definition, or ""."""
-    if is_deeper(tool, DEPTH_LIMIT):
+    if cut(tool, DEPTH_LIMIT) != tool:
         return f"it is nested more than {DEPTH_LIMIT} deep"
     try:
         methods.parse_server_result(_LIST, version, {**_COMPLETE, "tools": [tool]})
@@ -218,65 +206,32 @@ def readable(result: dict[str, Any], version: str) -> dict[str, Any]:
     """
     if result.get("resultType") not in _COMPLETE_RESULT or _is_valid(result, version):
         return result
-    parts = [part for given in _listed(result.get("content")) for part in _part(given, version)]
-    kept: dict[str, Any] = {"content": parts, "isError": bool(result.get("isError"))}
-    if "resultType" in result:
-        kept["resultType"] = "complete"
-    structured = result.get("structuredContent")
-    if isinstance(structured, dict):
-        kept["structuredContent"] = structured
-    elif structured is not None:
-        parts.append(_text(_quoted(structured)))
-    if not _is_valid(kept, version):  # only the structured content can still be invalid
-        parts.append(_text(_quoted(kept.pop("structuredContent", None))))
+    content = result.get("content")
+    given = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
+    parts = [_part(one, version) for one in given]
+    kept: dict[str, Any] = {"resultType": "complete", "content": parts, "isError": bool(result.get("isError"))}
+    if (structured := result.get("structuredContent")) is not None:
+        if _is_valid({"content": [], "structuredContent": structured}, version):
+            kept["structuredContent"] = structured
+        else:
+            parts.append(_text(_quoted(structured)))
     if not parts and "structuredContent" not in kept:
         parts.append(_text("[The call completed. Its server returned an empty result.]"))
     return kept
 
 
-def is_deeper(value: object, limit: int) -> bool:
-    """Return whether a JSON value is nested deeper than `limit` levels."""
-    level = [value]
-    for _ in range(limit + 1):
-        level = [inner for outer in level for inner in _inside(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _inside(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return cast("dict[str, object]", value).values()
-    return cast("list[object]", value) if isinstance(value, list) else ()
-
-
-def _listed(content: object) -> list[Any]:
-    if content is None:
-        return []
-    return cast("list[Any]", content) if isinstance(content, list) else [content]
-
-
-def _part(given: object, version: str) -> Iterator[dict[str, Any]]:
-    """Yield the content block, a reduced form of it, or a text that describes it."""
-    if isinstance(given, str):
-        yield _text(given)
-        return
-    if not isinstance(given, dict):
-        yield _text(f"[The call completed. A part of its result cannot be read:]\n{_quoted(given)}")
-        return
-    part = cast("dict[str, Any]", given)
-    kind = part.get("type")
-    needed = _FORMS.get(kind, ()) if isinstance(kind, str) else ()
-    less = {"type": kind, **{name: part[name] for name in needed if name in part}}
-    for one in (part, less) if needed else ():
-        if _is_valid({"content": [one]}, version):
-            yield one
-            return
-    if isinstance(text := part.get("text"), str):
-        yield _text(text)
-        return
-    named = f"of the unknown kind {str(kind)[:KIND]!r}" if not needed else f"of the kind {kind!r}, which is not valid,"
-    yield _text(f"[The call completed. A part of its result {named} came as it is here:]\n{_quoted(part)}")
+def _part(given: object, version: str) -> dict[str, Any]:
+    """Return the content block, a reduced form of it, or a text that describes it."""
+    part = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    for form in (part, {name: part[name] for name in _KEPT if name in part}):
+        if _is_valid({"content": [form]}, version):
+            return form
+    text = given if isinstance(given, str) else part.get("text")
+    if isinstance(text, str):
+        return _text(text)
+    kind = f" of the kind {str(part['type'])[:_KIND]!r}" if "type" in part else ""
+    given = cast("object", given)
+    return _text(f"[The call completed. A part of its result{kind} cannot be read. It came as:]\n{_quoted(given)}")
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -284,8 +239,6 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _quoted(value: object) -> str:
-    if is_deeper(value, QUOTED_DEPTH):
-        return f"[nested more than {QUOTED_DEPTH} deep]"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= QUOTED else f"{text[:QUOTED]} […{len(text) - QUOTED:,} more characters]"
 
