@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from mcp_types import (
     INTERNAL_ERROR,
@@ -21,7 +21,6 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
-from pydantic_core import from_json
 
 from vibe_jupyter.mcp.log import ServerLog
 
@@ -66,33 +65,16 @@ class PendingResponses:
 
     def parse(self, line: bytes) -> JSONRPCMessage | None:
         """Parse a line. Returns None for a line that is no message, which goes to the log."""
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            message = self._odd_answer(line)
-            if message is None:
-                if line.strip():
-                    self._log.add("stdout", line[:4096].decode("utf-8", "replace"))
-                self.count_noise(len(line) + 1)
-                return None
+        message = _parsed(line) or _parsed(mended(line))
+        if message is None:
+            if line.strip():
+                self._log.add("stdout", line[:4096].decode("utf-8", "replace"))
+            self.count_noise(len(line) + 1)
+            return None
         self.heard += 1
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._pending:
             self._noise = 0
         return message
-
-    def _odd_answer(self, line: bytes) -> JSONRPCResponse | None:
-        """Parse a response that is nested too deeply for the SDK, or whose result is not an object."""
-        try:
-            read = cut(json.loads(line))
-        except (ValueError, RecursionError):
-            return None
-        answer = cast("dict[str, object]", read) if isinstance(read, dict) else {}
-        given = answer.get("id")
-        if not isinstance(given, str | int) or given not in self._pending or "result" not in answer:
-            return None
-        result = answer["result"]
-        whole = cast("dict[str, Any]", result) if isinstance(result, dict) else {"content": result}
-        return JSONRPCResponse(jsonrpc="2.0", id=given, result=whole)
 
     def count_noise(self, size: int) -> None:
         """Count bytes that are not a message, and give up on the program beyond the limit."""
@@ -147,13 +129,29 @@ class LineBuffer:
 
 
 def readable_text(text: bytes) -> bytes:
-    """Return JSON that the SDK can parse, cut where it is nested too deeply. Anything else is returned unchanged."""
-    if text.count(b"{") + text.count(b"[") <= CUT_DEPTH or _is_read(text):
-        return text
+    """Return a message unchanged if the SDK can parse it, else mended."""
+    return text if _parsed(text) else mended(text)
+
+
+def mended(text: bytes) -> bytes:
+    """Return a message cut where it is nested too deeply, and with an object as its result. Anything else is kept."""
     try:
-        return json.dumps(cut(json.loads(text))).encode()
+        read = cut(json.loads(text))
     except (ValueError, RecursionError):
         return text
+    if not isinstance(read, dict):
+        return text
+    message = cast("dict[str, object]", read)
+    if "id" in message and not isinstance(message.get("result", {}), dict):
+        message["result"] = {"content": message["result"]}
+    return json.dumps(message).encode()
+
+
+def _parsed(text: bytes) -> JSONRPCMessage | None:
+    try:
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:
+        return None
 
 
 def cut(value: object, levels: int = CUT_DEPTH) -> object:
@@ -164,12 +162,3 @@ def cut(value: object, levels: int = CUT_DEPTH) -> object:
     if isinstance(value, list):
         return [cut(inner, levels - 1) for inner in cast("list[object]", value)] if levels else None
     return value
-
-
-def _is_read(text: bytes) -> bool:
-    """Return whether the SDK's parser accepts the text."""
-    try:
-        from_json(text)
-    except ValueError:
-        return False
-    return True
