@@ -75,6 +75,15 @@ async def test_a_result_nested_without_bounds_is_named_and_the_call_is_known_to_
         assert (await call(connection(servers, "written"), "dig")).startswith("fine")
 
 
+@pytest.mark.parametrize("over", ["pipes", "json", "events"])
+async def test_a_result_that_is_no_object_is_told_as_text(new_servers: NewServers, tmp_path: Path, over: str) -> None:
+    tools = [{"name": "say", "inputSchema": {"type": "object"}}]
+    with written(tmp_path, {"tools": tools, "results": {"say": "fine"}}, over) as at:
+        servers = await new_servers(declared("written", at))
+
+        assert await call(connection(servers, "written"), "say") == "fine"
+
+
 @contextmanager
 def written(folder: Path, words: dict[str, Any], over: str) -> Iterator[ServerProgram | ServerAddress]:
     """A server that says these words, as a program or behind an address."""
