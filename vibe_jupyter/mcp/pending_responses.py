@@ -65,7 +65,7 @@ class PendingResponses:
 
     def parse(self, line: bytes) -> JSONRPCMessage | None:
         """Parse a line. Returns None for a line that is no message, which goes to the log."""
-        message = _parsed(line) or _parsed(mended(line))
+        message = _parsed(line) or _parsed(repaired(line))
         if message is None:
             if line.strip():
                 self._log.add("stdout", line[:4096].decode("utf-8", "replace"))
@@ -129,11 +129,11 @@ class LineBuffer:
 
 
 def readable_text(text: bytes) -> bytes:
-    """Return a message unchanged if the SDK can parse it, else mended."""
-    return text if _parsed(text) else mended(text)
+    """Return a message unchanged if the SDK can parse it, else repaired."""
+    return text if _parsed(text) else repaired(text)
 
 
-def mended(text: bytes) -> bytes:
+def repaired(text: bytes) -> bytes:
     """Return a message cut where it is nested too deeply, and with an object as its result. Anything else is kept."""
     try:
         read = cut(json.loads(text))
