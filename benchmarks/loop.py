@@ -38,13 +38,13 @@ from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import Redactor
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, RunFinished, ToolResult
+from vibe_jupyter.protocol import Headline, Preview, Resource, RunFinished, ToolResult
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.wire import Reply
-from vibe_jupyter.tools.contract import StaticToolset, ToolContext
+from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext
 
 TURNS: Final = size((100, 200, 400), (2, 4))
 ROUNDS: Final = size(5, 1)
@@ -77,12 +77,12 @@ class LookArguments(BaseModel):
     at: int
 
 
-class Look:
+class Look(Tool[LookArguments]):
     """A tool that only reads."""
 
     name = "look"
     description = "Looks at one thing."
-    level: Level = "always"
+    level = "always"
     arguments = LookArguments
 
     def headline(self, args: LookArguments) -> Headline:
