@@ -61,6 +61,20 @@ def test_a_join_and_a_cleaning_that_leave_out_rows_are_told_with_the_operations(
 @pytest.mark.parametrize(
     "code",
     [
+        "few = sales.head(10)\nclean = few.dropna()",
+        "few = sales.head(10)\nboth = few.merge(sales, on='amount')",
+        "1 / 0\nclean = sales.dropna()",
+        "if not len(sales):\n    clean = sales.dropna()",
+    ],
+)
+def test_a_frame_left_by_an_earlier_cell_is_not_taken_for_one_of_this_cell(shell: LedgerShell, code: str) -> None:
+    shell.losses("few = sales.copy()\nclean = sales.dropna()\nboth = sales.copy()")
+    assert shell.losses(code) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
         "pd.merge(sales, shops, on='shop', how='left')",
         "sales.head(5)",
         "sales[sales.amount > 49]",

@@ -8,7 +8,7 @@ shapes are read.
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -185,6 +185,13 @@ class RowStep(NamedTuple):
     losses: tuple[RowLoss, ...]
 
 
+class _Counted(NamedTuple):
+    """A frame as it was counted."""
+
+    rows: int
+    identity: int
+
+
 class RowLedger:
     """Row counts of a kernel's frames. Main thread only; `steps` may be read from any thread."""
 
@@ -197,8 +204,8 @@ class RowLedger:
         """
         self._shell = shell
         self._namespace = namespace
-        # Running executions, outermost first, with the rows of the frames they name, or None if time ran out.
-        self._running: list[tuple[object, dict[str, int] | None]] = []
+        # Running executions, outermost first, with the frames they name, or None if time ran out.
+        self._running: list[tuple[object, dict[str, _Counted] | None]] = []
         self.steps: deque[RowStep] = deque(maxlen=ROWS_KEPT)
         shell.events.register(_BEFORE, self._before)
         shell.events.register(_AFTER, self._after)
@@ -233,39 +240,52 @@ class RowLedger:
         )
 
     def _before(self, info: Any) -> None:
-        self._running.append((info, self._rows(_WORD.findall(info.raw_cell))))
+        self._running.append((info, self._counted(_WORD.findall(info.raw_cell))))
 
     def _after(self, result: Any) -> None:
         info, before = result.info, None
-        for at, (running, rows) in reversed(list(enumerate(self._running))):
+        for at, (running, counted) in reversed(list(enumerate(self._running))):
             if running is info:
-                before = rows
+                before = counted
                 del self._running[at:]
                 break
         if before is None:  # began before the ledger existed, or names too many frames
             return
         source = info.raw_cell
         made = frame_operations(source) if before else ()
-        if (after := self._rows(one.target for one in made)) is None:
+        if (after := self._counted(one.target for one in made)) is None:
             return
-        losses = tuple(loss for one in made if (loss := _loss(one, before, after)) is not None)
         number, cell = result.execution_count, getattr(info, "cell_id", None)
-        self.steps.append(RowStep(source, cell, number, datetime.now(UTC), losses))
+        self.steps.append(RowStep(source, cell, number, datetime.now(UTC), tuple(_losses(made, before, after))))
 
-    def _rows(self, names: Iterable[str]) -> dict[str, int] | None:
-        """Return the row counts of frames. None if time runs out, because sums over only some would be wrong."""
+    def _counted(self, names: Iterable[str]) -> dict[str, _Counted] | None:
+        """Return the frames of these names. None if time runs out, because sums over only some would be wrong."""
         from vibe_jupyter.variables.frame_changes import frame_shape  # noqa: PLC0415 - it comes with the first frame
 
         namespace, until = self._namespace(), time.thread_time() + ROWS_TIME
-        rows: dict[str, int] = {}
+        counted: dict[str, _Counted] = {}
         for name in dict.fromkeys(names):
             if time.thread_time() > until:
                 return None
             if name not in namespace or is_scalar(value := namespace[name]):
                 continue
             if (shape := frame_shape(value)) is not None:
-                rows[name] = shape.rows
-        return rows
+                counted[name] = _Counted(shape.rows, id(value))
+        return counted
+
+
+def _losses(
+    made: Iterable[FrameOperation], before: Mapping[str, _Counted], after: Mapping[str, _Counted]
+) -> Iterator[RowLoss]:
+    rows, left = ({name: one.rows for name, one in counted.items()} for counted in (before, after))
+    unknown: set[str] = set()  # frames made shorter or longer so far, whose rows in between were not counted
+    for one in made:
+        # The same frame as before: its line was not reached, because of an error or a condition.
+        is_made = before.get(one.target) != after.get(one.target)
+        if is_made and unknown.isdisjoint(one.sources) and (loss := _loss(one, rows, left)) is not None:
+            yield loss
+        if rows.get(one.target) != left.get(one.target):
+            unknown.add(one.target)
 
 
 def _loss(one: FrameOperation, before: Mapping[str, int], after: Mapping[str, int]) -> RowLoss | None:
