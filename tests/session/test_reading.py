@@ -118,6 +118,12 @@ def test_two_journals_in_one_file_are_both_kept_and_the_seam_is_named(path: Path
     assert contents.dropped == ("Line 3: another journal, two, goes on here.",)
 
 
+def test_a_repeated_first_line_is_not_told_as_another_journal(path: Path) -> None:
+    path.write_bytes(header() * 2 + line(user("a")))
+    assert read_journal(path).events == (user("a"),)
+    assert read_journal(path).dropped == ()
+
+
 def test_records_of_a_newer_version_are_passed_over_and_named(path: Path) -> None:
     new_event = encode_record(TIME, "event", b'{"type":"cell_painted","colour":"red"}')
     new_kind = new_event.replace(b'"event"', b'"index"')

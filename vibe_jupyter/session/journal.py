@@ -188,7 +188,7 @@ def read_journal(path: Path) -> JournalContents:
 
 
 def _header_problems(number: int, first: JournalHeader | None, header: JournalHeader) -> Iterator[str]:
-    if first is not None:
+    if first is not None and header != first:
         yield f"Line {number}: another journal, {header.session_id}, goes on here."
     if header.version > FORMAT_VERSION:
         yield f"Line {number}: a newer version wrote this; update vibe-jupyter to read all of it."
