@@ -77,7 +77,9 @@ class SettingOrigin(NamedTuple):
         return str(self.path) if self.path is not None else self.name or self.layer
 
     def __str__(self) -> str:
-        key = ".".join(step if step.isprintable() else repr(step) for step in map(str, self.key))
+        key = ".".join(
+            step if step and step.isprintable() and "." not in step else repr(step) for step in map(str, self.key)
+        )
         return f"{self.source}, at {key}" if key else self.source
 
 
