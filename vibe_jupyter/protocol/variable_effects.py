@@ -74,6 +74,6 @@ class RowCount(NamedTuple):
 
     name: ReportedName
     source: ReportedName
-    """The frame that it is made of; its own name where it was rebound or changed in place."""
+    """The frame that it is made of; its own name if it was reassigned or modified."""
     before: Count
     after: Count

@@ -188,8 +188,9 @@ def read_journal(path: Path) -> JournalContents:
 
 
 def _header_problems(number: int, first: JournalHeader | None, header: JournalHeader) -> Iterator[str]:
-    if first is not None and header != first:
-        yield f"Line {number}: another journal, {header.session_id}, goes on here."
+    if first is not None:
+        what = "this journal begins again" if header == first else f"another journal, {header.session_id}, goes on"
+        yield f"Line {number}: {what} here."
     if header.version > FORMAT_VERSION:
         yield f"Line {number}: a newer version wrote this; update vibe-jupyter to read all of it."
 
