@@ -49,6 +49,8 @@ def shell() -> Iterator[LedgerShell]:
         ("c = sales.merge(shops, on='shop')", ["c (of sales): 100 → 75 rows (−25 %), merge (inner)"]),
         ("d = pd.concat([sales, shops]).dropna(subset=['shop'])",
          ["d (of sales): 103 → 78 rows (−24 %), concat, dropna"]),
+        ("towns = shops.head(1)\nj = sales.merge(towns, on='shop')",
+         ["j (of sales): 100 → 25 rows (−75 %), merge (inner)"]),
         ("%%time\nl = sales.dropna()", ["l (of sales): 100 → 75 rows (−25 %), dropna"]),
     ],
 )  # fmt: skip
@@ -63,6 +65,7 @@ def test_a_join_and_a_cleaning_that_leave_out_rows_are_told_with_the_operations(
     [
         "few = sales.head(10)\nclean = few.dropna()",
         "few = sales.head(10)\nboth = few.merge(sales, on='amount')",
+        "few = sales.head(10)\nboth = pd.concat([sales, few]).dropna()",
         "1 / 0\nclean = sales.dropna()",
         "if not len(sales):\n    clean = sales.dropna()",
     ],

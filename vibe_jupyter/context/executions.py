@@ -282,7 +282,9 @@ def _losses(
     for one in made:
         # The same frame as before: its line was not reached, because of an error or a condition.
         is_made = before.get(one.target) != after.get(one.target)
-        if is_made and unknown.isdisjoint(one.sources) and (loss := _loss(one, rows, left)) is not None:
+        frames = [name for name in one.sources if name in rows or name in unknown]
+        is_counted = unknown.isdisjoint(frames if main_operations(one.operations) & ADDS else frames[:1])
+        if is_made and is_counted and (loss := _loss(one, rows, left)) is not None:
             yield loss
         if rows.get(one.target) != left.get(one.target):
             unknown.add(one.target)
