@@ -22,7 +22,7 @@ from vibe_jupyter.app.saved_sessions import new_conversation
 from vibe_jupyter.app.shell_host import Kernel
 from vibe_jupyter.errors import NotebookError, ToolError, VibeError
 from vibe_jupyter.kernel.execution import CodeRunner
-from vibe_jupyter.kernel.main_thread import MainThreadTurns
+from vibe_jupyter.kernel.main_thread import KernelBusy, MainThreadTurns
 from vibe_jupyter.mcp_server.external_run import ExternalGate, ExternalRun
 from vibe_jupyter.mcp_server.http import HttpServer
 from vibe_jupyter.mcp_server.notebook_client import NotebookNote, register_notebook, unregister_notebook
@@ -365,7 +365,12 @@ class MainThreadTool(Tool[Any]):
 
     async def look(self, args: Any) -> None:
         if type(self._tool).look is not Tool[Any].look:
-            await self._in_turn(lambda: self._tool.look(args))
+            try:
+                await self._in_turn(lambda: self._tool.look(args))
+            except ToolError as error:
+                # A running cell is no sign of a change. The call itself waits for its turn, or says so.
+                if not isinstance(error.__cause__, KernelBusy):
+                    raise
 
     async def wait_for_change(self, args: Any) -> None:
         await self._tool.wait_for_change(args)
