@@ -32,7 +32,7 @@ git diff --merge-base side
 git diff --cached
 git diff -R --word-diff -U9
 git diff --check main~6
-git diff -C -C main~5 main~4
+git diff -M main~5 main~4
 git diff main.py src
 git diff -- src main.py
 git diff '*.py' -- '*'
@@ -58,7 +58,7 @@ git show main~5..main
 git log -p
 git log -p -m --reverse
 git log -p --graph --oneline
-git log -p -C -C
+git log -p -M
 git log -p -9 --stat
 git log -p -9 -- notes.txt
 git log -p -- notes.txt moved.txt
@@ -82,6 +82,7 @@ git status -sb""".splitlines()
 ASKING = {
     "operand": (
         *("git show HEAD:main.py", "git show :main.py", "git show :0:main.py", "git diff HEAD:main.py main~1:main.py"),
+        *("git show -C -C", "git diff -C main~1", "git log -p --find-copies=50%"),
         *("git show main~5:notes.txt", "git blame main~5 -- notes.txt", "git blame main~5 notes.txt"),
     ),
     "place": (
@@ -285,6 +286,81 @@ def test_variables_that_change_how_git_reads_paths_change_nothing(kept: Path, na
     text = shown("git diff HEAD && git log -p -3", kept, {f"GIT_{name}_PATHSPECS": "1"})
     assert "print(4)" in text
     assert SECRET not in text
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize("setting", ["off", "first-parent", "combined"])
+def test_a_setting_for_merges_hides_no_protected_file_from_the_list(tmp_path: Path, setting: str) -> None:
+    repository = Repository(tmp_path)
+    repository.write(_env=f"{SECRET}-1\n", a_py="x = 1\n")
+    repository.commit("one")
+    repository.git("switch", "-qc", "side")
+    repository.write(_env=f"{SECRET}-2\n", b_py="x = 2\n")
+    repository.commit("two")
+    repository.git("switch", "-q", "main")
+    repository.write(a_py="x = 3\n")
+    repository.commit("three")
+    repository.git("-c", "user.name=a", "-c", "user.email=a@x", "merge", "-q", "--no-commit", "side")
+    repository.write(_env=f"{SECRET}-3\n", c_py="x = 4\n")
+    repository.commit("evil")
+    repository.git("config", "log.diffMerges", setting)
+    for command in ("git show", "git show --diff-merges=separate", "git log -p -1 -c", "git log -p -1 --first-parent"):
+        assert judge_command(command, Workspace(tmp_path)).verdict == "allow"
+        text = shown(command, tmp_path)
+        assert "x = 4" in text
+        assert SECRET not in text, command
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize(("name", "value"), [("submodule.recurse", "true"), ("diff.submodule", "diff")])
+def test_settings_of_the_user_show_no_protected_file_of_a_submodule(tmp_path: Path, name: str, value: str) -> None:
+    (tmp_path / "sub").mkdir()
+    inner = Repository(tmp_path / "sub")
+    inner.write(_env=f"{SECRET}-1\n")
+    inner.commit("one")
+    repository = Repository(tmp_path)
+    repository.write(a_py="x = 1  # GUARDED\n")
+    repository.commit("two")
+    inner.write(_env=f"{SECRET}-2\n")
+    inner.commit("three")
+    repository.commit("four")
+    inner.write(_env=f"{SECRET}-3\n")
+    setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": name, "GIT_CONFIG_VALUE_0": value}
+    for command in ("git diff", "git show", "git log -p", "git grep GUARDED", "git grep GUARDED HEAD"):
+        assert judge_command(command, Workspace(tmp_path)).verdict == "allow"
+        text = shown(command, tmp_path, setting)
+        assert text
+        assert SECRET not in text, command
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_the_same_arguments_in_two_repositories_are_run_as_each_was_judged(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "inner").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "passwd").write_text(SECRET)
+    repository, inner = Repository(project), Repository(project / "inner")
+    repository.write(a_py="x = 1  # GUARDED\n")
+    repository.git("add", "a.py")
+    inner.file("folder/passwd", "x\n")
+    inner.file("b.py", "x = 2  # GUARDED\n")
+    inner.commit("two")
+    shutil.rmtree(inner.project / "folder")
+    (inner.project / "folder").symlink_to(tmp_path / "outside")
+    for command in ("git grep GUARDED; cd inner && git grep GUARDED", "cd inner || true; git grep GUARDED"):
+        assert judge_command(command, Workspace(project)).verdict == "allow"
+        text = shown(command, project)
+        assert "b.py:x = 2" in text
+        assert SECRET not in text, command
+
+
+def test_what_is_said_to_be_left_out_holds_no_control_characters(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.write(_env="KEY=1\n")
+    repository.commit("one")
+    repository.git("mv", ".env", "a\x1b[2J\nb")
+    repository.commit("two")
+    assert "with them: a?[2J?b\n" in shown("git show", tmp_path)
 
 
 @pytest.mark.attack("credential files", always=True)

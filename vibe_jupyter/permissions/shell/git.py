@@ -26,7 +26,7 @@ from vibe_jupyter.permissions.shell.git_commands import (
     SubCommand,
 )
 from vibe_jupyter.permissions.shell.git_config import Trait, text_of
-from vibe_jupyter.permissions.shell.git_guard import GuardedGit, can_guard
+from vibe_jupyter.permissions.shell.git_guard import LISTING, GuardedGit, can_guard
 from vibe_jupyter.permissions.shell.git_repository import Repository
 from vibe_jupyter.permissions.shell.operands import Operands
 from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, is_safe_pattern
@@ -42,7 +42,9 @@ _EVERYTHING: Final = ("--all", "--branches", "--tags", "--remotes", "-g", "--wal
 # Options that list the shown files by kind and name, for commits below a line with the id.
 _NAMES: Final = ("--name-status", "-z", "--no-renames", "--no-color", "--no-relative", "--ignore-submodules=all")
 _OF_COMMITS: Final = ("--format=tformat:+%H", "-m", "--root", *_NAMES)
-_NOT_FOLLOWING: Final = ("-c", "log.follow=false")  # a file to the names it had before
+# Settings of the user with which a file is followed to its earlier names, or files of submodules are shown.
+_PLAINLY: Final = ("-c", "log.follow=false", "-c", "diff.submodule=short", "-c", "submodule.recurse=false")
+_COPIES: Final = ("-C", "--find-copies")
 _WHOLE_HISTORY: Final = ("--full-history", "--sparse")  # with these, pathspecs leave out no commits
 _WITH_PASSWORD: Final = re.compile(r"://[^/\s]*@")
 # Files in the home folder that may rewrite addresses (`insteadOf`).
@@ -90,11 +92,11 @@ def guarded_git(call: CommandCall) -> GuardedGit:
         return as_written
     if not can_guard():
         raise UnknownCommand("place", f"git {name} may show files that usually hold passwords or keys")
-    before = (*before, *_NOT_FOLLOWING)
+    before = (*before, *_PLAINLY)
     return guarded._replace(
         given=as_written.given,
         run=(*before, *guarded.run),
-        names=(*before, *guarded.names) if guarded.names else (),
+        names=(*before, *LISTING, *guarded.names) if guarded.names else (),
         top=str(repository.root),
     )
 
@@ -257,6 +259,8 @@ class _GitCall:
             raise UnknownCommand("place", f"git {self.name} would show what is in every branch")
         if self._shows_content and given.has("--follow"):
             raise UnknownCommand("place", f"git {self.name} --follow may show a file that was protected by its name")
+        if self._shows_content and given.has(*_COPIES):  # twice, it compares with files that were not changed
+            raise UnknownCommand("operand", f"git {self.name} -C may show a new file beside a protected one")
         revisions, paths = self._split_operands([operand.text for operand in given.operands])
         commits = list(map(_commits, revisions or ["HEAD"] * (self.name != "diff")))
         if not self._shows_content:

@@ -14,6 +14,8 @@ from vibe_jupyter.files.protected import IGNORED_IN_NAMES, protected_names
 from vibe_jupyter.files.secret_names import COPY_ENDS, COPY_STARTS, CredentialNames
 
 _SEPARATOR: Final = "\x1f"  # between the arguments of a command; no command that is judged may hold it
+# Settings that would leave something out of a list, or add to it.
+LISTING: Final = ("-c", "log.diffMerges=separate", "-c", "log.showSignature=false")
 _SIGNS: Final = re.compile(r"[][.+?(){}|^$\\]")
 _LOOK_ALIKE: Final = "ſ\u212aﬀﬁﬂﬃﬄﬅﬆ"  # letters that fold to ASCII, as does ß
 
@@ -30,6 +32,7 @@ class GuardedGit(NamedTuple):
     names_in: tuple[str, ...] = ()
     form: Literal["commits", "diff", "index", "files"] = "diff"  # "files" is an index whose files are searched
     top: str = ""  # of the work tree
+    here: str = ""  # folder in which it runs: the same arguments may mean something else in another
 
 
 def can_guard() -> bool:
@@ -50,6 +53,7 @@ def git_function(command: str, calls: Sequence[GuardedGit]) -> str:
         "@PLACES@": places,
         "@RENAMES@": "--name-status -z -C20% --no-color --no-relative --ignore-submodules=all --",
         "@DELETED@": "--name-only -z --diff-filter=D --ignore-submodules=all",
+        "@LISTING@": " ".join(LISTING),
         "@CALLS@": "\n".join(dict.fromkeys(map(_branch, calls))),
     }
     return re.sub("@[A-Z]+@", lambda mark: parts[mark[0]], _FUNCTION)
@@ -61,12 +65,13 @@ def git_function(command: str, calls: Sequence[GuardedGit]) -> str:
 # is behind it for deleted.
 _FUNCTION: Final = r"""() {
 if [[ ${BASH_EXECUTION_STRING-} != @COMMAND@ ]]; then command git "$@"; return; fi
-local IFS=$'\037' run paths names=() names_in form top path kind id at both= moved=
+local IFS=$'\037' run=() paths names=() names_in form top path kind id at both= moved=
 local seen=() commits=() others=() hide=()
 local -A hidden=()
 case "$*" in
 @CALLS@
-diff* | show* | log* | grep* | -*) echo 'git: not run, since these arguments were not the ones judged' >&2; return 1 ;;
+diff* | show* | log* | grep* | -*)
+[[ $run ]] || { echo 'git: not run, since these arguments were not the ones judged' >&2; return 1; } ;;
 *) command git "$@"; return ;;
 esac
 if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
@@ -93,7 +98,7 @@ case ${seen[at]##*$'\n'} in
 *) ((at += 1)); [[ ! ${hidden[/${seen[at]}]-} || ${commits-} == "$id" ]] || commits=("$id" "${commits[@]}") ;;
 esac
 done
-mapfile -d '' -t seen < <(command git -C "$top" show "${commits[@]}" --format=tformat:+ -m @RENAMES@)
+mapfile -d '' -t seen < <(command git @LISTING@ -C "$top" show "${commits[@]}" --format=tformat:+ -m @RENAMES@)
 wait $! || return
 elif [[ ${#hidden[@]} != 0 && $form == diff ]]; then
 mapfile -d '' -t seen < <(command git "${names[@]/#--no-renames/-C20%}" --)
@@ -118,7 +123,8 @@ D) ((at += 1)); if [[ ${hidden[/$path]-} ]]; then both+=A; else others+=("D$path
 esac
 done
 unset -f leave_out
-[[ ! $moved ]] || echo "git: left out, since protected files came or went with them:${moved:0:400}" >&2
+moved=${moved:0:400}
+[[ ! $moved ]] || echo "git: left out, since protected files came or went with them:${moved//[[:cntrl:]]/?}" >&2
 [[ $form != files ]] || while IFS= read -r -d '' path; do
 [[ ! -e $top/$path ]] || hide+=(":(top,exclude,literal)$path")
 done < <(command git -C "$top" diff-files @DELETED@)
@@ -128,11 +134,12 @@ command git "${run[@]}" -- "${paths[@]}" "${hide[@]}"
 
 def _branch(call: GuardedGit) -> str:
     pattern = shlex.quote(_SEPARATOR.join(call.given))
+    here = shlex.quote(call.here)
     if not call.run:
-        return f'{pattern}) command git "$@"; return ;;'
+        return f'{pattern}) [[ ! . -ef {here} ]] || {{ command git "$@"; return; }} ;;&'
     arrays = ("run", call.run), ("paths", call.paths), ("names", call.names), ("names_in", call.names_in)
     values = " ".join(f"{name}=({' '.join(map(shlex.quote, words))})" for name, words in arrays)
-    return f"{pattern}) {values} form={call.form} top={shlex.quote(call.top)} ;;"
+    return f"{pattern}) [[ ! . -ef {here} ]] || {{ {values} form={call.form} top={shlex.quote(call.top)}; }} ;;&"
 
 
 @cache

@@ -93,9 +93,10 @@ def _git_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
 def _guarded(simple: Simple, operands: Operands) -> GuardedGit:
     here = operands.at(simple.here or operands.workspace.root)
     try:
-        return guarded_git(CommandCall("git", here.arguments(simple.words[1:]), simple.fed, here))
+        guarded = guarded_git(CommandCall("git", here.arguments(simple.words[1:]), simple.fed, here))
     except (UnknownCommand, OSError):
-        return GuardedGit(tuple(_command_texts(simple)))  # the user was asked about it
+        guarded = GuardedGit(tuple(_command_texts(simple)))  # the user was asked about it
+    return guarded._replace(here=str(here.here))
 
 
 def _grep_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
