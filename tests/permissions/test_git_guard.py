@@ -12,7 +12,7 @@ import pytest
 from tests.patience import patient
 from tests.permissions.shell_tree import run_git
 from tests.permissions.test_credential_files import CREDENTIALS, ORDINARY
-from vibe_jupyter.files.protected import protected_names, protection_reason
+from vibe_jupyter.files.protected import own_patterns, protect_also, protected_names, protection_reason
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.git_environment import git_environment
 from vibe_jupyter.permissions.shell.git_guard import _expressions  # pyright: ignore[reportPrivateUsage]
@@ -29,6 +29,8 @@ git diff main~4 main
 git diff main~1..main~2
 git diff main~4...side
 git diff --merge-base side
+git diff main~3^@
+git show main~4^-
 git diff --cached
 git diff -R --word-diff -U9
 git diff --check main~6
@@ -82,6 +84,7 @@ git status -sb""".splitlines()
 ASKING = {
     "operand": (
         *("git show HEAD:main.py", "git show :main.py", "git show :0:main.py", "git diff HEAD:main.py main~1:main.py"),
+        *("git grep *.py", "cd src && git diff ../*/a.py"),
         *("git show -C -C", "git diff -C main~1", "git log -p --find-copies=50%"),
         *("git show main~5:notes.txt", "git blame main~5 -- notes.txt", "git blame main~5 notes.txt"),
     ),
@@ -384,6 +387,26 @@ def test_arguments_that_were_not_judged_do_not_run(kept: Path, tmp_path: Path) -
     assert "not run" in printed(command, project, {**guard})
 
 
+def test_files_found_by_a_glob_are_those_that_bash_finds_in_any_order(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    names = ("b.py", "a.py", "Z.py", "_c.py", "c d.py", "x]y'.py", "$(touch run).py")
+    for name in names:
+        repository.file(name, "x = 1\n")
+    repository.commit("one")
+    for name in names:
+        repository.file(name, "x = 2\n")
+    commands = (
+        "git diff [abZ].py",
+        "git diff --stat -p -- *.py",
+        "git log -p a*; git log -p b.py *c.py",
+        "git grep 2 *.py",
+    )
+    for command in commands:
+        assert judge_command(command, Workspace(tmp_path)).verdict == "allow"
+        assert shown(command, tmp_path) == printed(command, tmp_path, git_environment()) != ""
+    assert not (tmp_path / "run").exists()
+
+
 def test_scripts_and_other_commands_have_the_git_that_they_expect(kept: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.sh"
     script.write_text("git show HEAD:.env\ngit diff -- .env\n")
@@ -400,6 +423,29 @@ def test_where_bash_takes_no_functions_what_shows_content_asks(kept: Path, monke
     unasked = [command for command, verdict in verdicts.items() if verdict.verdict == "allow"]
     assert unasked == ["git diff --stat main~5", "git log --stat", "git status -sb"]
     assert {verdict.rule for verdict in verdicts.values()} == {"read-only", "place"}
+
+
+def test_names_of_the_user_are_protected_whatever_their_case(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    for name in (
+        "GEHEIM\u00dc.txt",
+        "geheim\u00fc2.txt",
+        "STRASSE.cfg",
+        "stra\u00dfe.cfg",
+        "\u03a3\u03a3/x",
+        "\u03c3\u03c2/y",
+    ):
+        repository.file(name, f"{SECRET}\n")
+    repository.file("a.py", "x = 1\n")
+    repository.commit("one")
+    own = own_patterns()
+    try:
+        protect_also(("geheim\u00fc*.txt", "Stra\u00dfe.cfg", "\u03c3\u03c3/"))
+        text = shown("git show && git grep -e GUARDED -e x", tmp_path)
+    finally:
+        protect_also(own)
+    assert "a.py:x = 1" in text
+    assert SECRET not in text
 
 
 def test_names_are_protected_here_as_everywhere_else() -> None:

@@ -100,7 +100,7 @@ def shipped_patterns() -> list[str]:
 @cache
 def secret_names(own: tuple[str, ...] = ()) -> CredentialNames:
     """Return the shipped names combined with the user's."""
-    return CredentialNames((*shipped_patterns(), *(pattern.lower() for pattern in own)))
+    return CredentialNames((*shipped_patterns(), *(pattern.casefold() for pattern in own)))
 
 
 def check_pattern(pattern: str) -> str:

@@ -33,6 +33,7 @@ from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions
 from vibe_jupyter.permissions.shell.read_only_commands import CommandCall
 
 _ALONE: Final = ("--version",)
+_PARENTS: Final = re.compile(r".+\^(@|-[0-9]*)")  # of a commit, or git refuses
 _REVISION: Final = re.compile(r"\^?[\w./@{}^~+-]+(?:\.\.\.?[\w./@{}^~+-]*)?", re.ASCII)
 _IN_INDEX: Final = re.compile(r"(?:[0-3]:)?([^/!^(].*)", re.DOTALL)  # in ``:path`` or ``:0:path``
 _REFLOG_COMMANDS: Final = ("delete", "drop", "exists", "expire", "list", "write")
@@ -67,7 +68,10 @@ def guarded_git(call: CommandCall) -> GuardedGit:
         UnknownCommand: It isn't known to be read-only, or may show protected files.
     """
     arguments = list(call.arguments)
-    as_written = GuardedGit(tuple(argument.text for argument in arguments))
+    found = frozenset(argument.text for argument in arguments if argument.from_glob)
+    if any(text.startswith((":", "..")) for text in found):
+        raise UnknownCommand("operand", "git may read a name that begins with : or .. in another way")
+    as_written = GuardedGit(tuple(argument.text for argument in arguments), found=found)
     if as_written.given == _ALONE:
         return as_written
     operands = _global_options(arguments, call.operands)
@@ -95,6 +99,7 @@ def guarded_git(call: CommandCall) -> GuardedGit:
     before = (*before, *_PLAINLY)
     return guarded._replace(
         given=as_written.given,
+        found=found,
         run=(*before, *guarded.run),
         names=(*before, *LISTING, *guarded.names) if guarded.names else (),
         top=str(repository.root),
@@ -288,6 +293,8 @@ class _GitCall:
         if not patterns:
             if not operands:
                 raise UnknownCommand("operand", "git grep has no pattern")
+            if given.operands[0].from_glob:
+                raise UnknownCommand("operand", "its pattern is a file name")
             patterns = [operands.pop(0)]
         if not given.has("-F", "--fixed-strings") and not all(map(is_safe_pattern, patterns)):
             raise UnknownCommand("operand", "its pattern may take very long")
@@ -371,4 +378,5 @@ def _read_pathspec(text: str, here: Path, top: Path) -> _Pathspec:
 def _commits(text: str) -> str:
     """Return a revision or range that git takes for commits alone: a file's content has ids, and may have tags."""
     parts = re.split(r"(^\^|\.\.\.?)", text)
-    return "".join(part if at % 2 or not part else f"{part}^{{commit}}" for at, part in enumerate(parts))
+    plain = [not part or at % 2 or _PARENTS.fullmatch(part) for at, part in enumerate(parts)]
+    return "".join(part if is_plain else f"{part}^{{commit}}" for part, is_plain in zip(parts, plain, strict=True))

@@ -32,6 +32,7 @@ class GuardedGit(NamedTuple):
     names_in: tuple[str, ...] = ()
     form: Literal["commits", "diff", "index", "files"] = "diff"  # "files" is an index whose files are searched
     top: str = ""  # of the work tree
+    found: frozenset[str] = frozenset()  # arguments found by a glob, maybe in another order or more than in bash
     here: str = ""  # folder in which it runs: the same arguments may mean something else in another
 
 
@@ -46,6 +47,7 @@ def git_function(command: str, calls: Sequence[GuardedGit]) -> str:
     It acts only in the shell that runs this line, not in scripts and hooks started by it.
     """
     files, examples, places = map(shlex.quote, _expressions(protected_names()))
+    found = frozenset[str]().union(*(call.found for call in calls))
     parts = {
         "@COMMAND@": shlex.quote(command),
         "@FILES@": files,
@@ -54,7 +56,8 @@ def git_function(command: str, calls: Sequence[GuardedGit]) -> str:
         "@RENAMES@": "--name-status -z -C20% --no-color --no-relative --ignore-submodules=all --",
         "@DELETED@": "--name-only -z --diff-filter=D --ignore-submodules=all",
         "@LISTING@": " ".join(LISTING),
-        "@CALLS@": "\n".join(dict.fromkeys(map(_branch, calls))),
+        "@FOUND@": " ".join(f"[{shlex.quote(f'/{name}')}]=1" for name in sorted(found)),
+        "@CALLS@": "\n".join(dict.fromkeys(_branch(call, found) for call in calls)),
     }
     return re.sub("@[A-Z]+@", lambda mark: parts[mark[0]], _FUNCTION)
 
@@ -67,8 +70,10 @@ _FUNCTION: Final = r"""() {
 if [[ ${BASH_EXECUTION_STRING-} != @COMMAND@ ]]; then command git "$@"; return; fi
 local IFS=$'\037' run=() paths names=() names_in form top path kind id at both= moved=
 local seen=() commits=() others=() hide=()
-local -A hidden=()
-case "$*" in
+local words=() globbed=()
+local -A hidden=() found=(@FOUND@)
+for path; do if [[ ${found[/$path]-} ]]; then globbed+=("$path"); else words+=("$path"); fi; done
+case "${words[*]}${globbed:+/}" in
 @CALLS@
 diff* | show* | log* | grep* | -*)
 [[ $run ]] || { echo 'git: not run, since these arguments were not the ones judged' >&2; return 1; } ;;
@@ -78,6 +83,8 @@ if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
 echo 'git: not run, since it needs bash 4.4 or newer' >&2; return 1
 fi
 IFS=$' \t\n'
+paths+=("${globbed[@]}")
+[[ $form != commits || ! ${names_in-} ]] || names_in+=("${globbed[@]}")
 local -x GIT_LITERAL_PATHSPECS=0 GIT_GLOB_PATHSPECS=0 GIT_NOGLOB_PATHSPECS=0 GIT_ICASE_PATHSPECS=0
 if [[ ${names-} ]]; then
 mapfile -d '' -t seen < <(command git "${names[@]}" -- "${names_in[@]}" 2> /dev/null)
@@ -132,13 +139,15 @@ command git "${run[@]}" -- "${paths[@]}" "${hide[@]}"
 }"""
 
 
-def _branch(call: GuardedGit) -> str:
-    pattern = shlex.quote(_SEPARATOR.join(call.given))
+def _branch(call: GuardedGit, found: frozenset[str]) -> str:
+    words = [word for word in call.given if word not in found]
+    pattern = shlex.quote(_SEPARATOR.join(words) + "/" * (words != [*call.given]))
     here = shlex.quote(call.here)
     if not call.run:
         return f'{pattern}) [[ ! . -ef {here} ]] || {{ command git "$@"; return; }} ;;&'
     arrays = ("run", call.run), ("paths", call.paths), ("names", call.names), ("names_in", call.names_in)
-    values = " ".join(f"{name}=({' '.join(map(shlex.quote, words))})" for name, words in arrays)
+    kept = [(name, [word for word in words if "path" not in name or word not in found]) for name, words in arrays]
+    values = " ".join(f"{name}=({' '.join(map(shlex.quote, words))})" for name, words in kept)
     return f"{pattern}) [[ ! . -ef {here} ]] || {{ {values} form={call.form} top={shlex.quote(call.top)}; }} ;;&"
 
 
@@ -152,7 +161,7 @@ def _expressions(names: CredentialNames) -> tuple[str, str, str]:
     files = f"{start}({_any_of(names.files)})"
     for folder, _, name in (pair.rpartition("/") for pair in names.in_folders):
         files += f"|{_any_of([folder])}[ .]*/{start}{_any_of([name])}"
-    odd = _any_of([*_LOOK_ALIKE, *map(chr, IGNORED_IN_NAMES)])
+    odd = "|".join([*_LOOK_ALIKE, *map(chr, IGNORED_IN_NAMES)])
     return (
         f"^(.*/)?({files}){end}*[ .]*$",
         f"^(.*/)?{start}({_any_of(names.plain)}){end}{{0,3}}$",
@@ -162,4 +171,12 @@ def _expressions(names: CredentialNames) -> tuple[str, str, str]:
 
 def _any_of(patterns: Iterable[str]) -> str:
     escaped = (_SIGNS.sub(r"\\\g<0>", pattern).replace("*", "[^/]*") for pattern in patterns)
-    return "|".join(escaped).replace("ss", "(ss|ß|ẞ)")
+    letters = (letter if letter.isascii() else _in_any_case(letter) for letter in "|".join(escaped))
+    return "".join(letters).replace("ss", "(ss|ß|ẞ)")
+
+
+@cache
+def _in_any_case(letter: str) -> str:
+    """Return an expression for a letter that grep, which reads bytes, knows in one case only."""
+    cases = (chr(code) for code in range(0x80, 0x20000) if chr(code).casefold() == letter.casefold())
+    return f"({'|'.join(dict.fromkeys((letter, *cases)))})"
