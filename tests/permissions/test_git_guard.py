@@ -315,6 +315,23 @@ def test_a_setting_for_merges_hides_no_protected_file_from_the_list(tmp_path: Pa
 
 
 @pytest.mark.attack("credential files", always=True)
+def test_a_limit_for_renames_in_the_settings_shows_no_copy_of_a_protected_file(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    lines = "".join(f"A{at}={at}\n" for at in range(30))
+    repository.write(notes_txt=f"{lines}{SECRET}\n", a_txt="a\n", b_txt="b\n")
+    repository.commit("one")
+    repository.write(
+        notes_txt="x\n", a_txt="x\n", b_txt="x\n", _env=f"{lines}{SECRET}\nB\n", b_pem="b1\n", c_pem="c1\n"
+    )
+    repository.commit("two")
+    repository.git("config", "diff.renameLimit", "1")
+    for command in ("git show", "git diff HEAD~1", "git log -p"):
+        text = shown(command, tmp_path)
+        assert "+x" in text
+        assert SECRET not in text, command
+
+
+@pytest.mark.attack("credential files", always=True)
 @pytest.mark.parametrize(("name", "value"), [("submodule.recurse", "true"), ("diff.submodule", "diff")])
 def test_settings_of_the_user_show_no_protected_file_of_a_submodule(tmp_path: Path, name: str, value: str) -> None:
     (tmp_path / "sub").mkdir()

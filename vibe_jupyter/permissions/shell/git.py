@@ -41,7 +41,15 @@ _PICKAXE: Final = ("-S", "-G")
 _COUNTS: Final = ("-#", "-n", "--max-count", "--skip")
 _EVERYTHING: Final = ("--all", "--branches", "--tags", "--remotes", "-g", "--walk-reflogs", "--boundary")
 # Options that list the shown files by kind and name, for commits below a line with the id.
-_NAMES: Final = ("--name-status", "-z", "--no-renames", "--no-color", "--no-relative", "--ignore-submodules=all")
+_NAMES: Final = (
+    "--name-status",
+    "-z",
+    "--no-renames",
+    "-l1000",
+    "--no-color",
+    "--no-relative",
+    "--ignore-submodules=all",
+)
 _OF_COMMITS: Final = ("--format=tformat:+%H", "-m", "--root", *_NAMES)
 # Settings of the user with which a file is followed to its earlier names, or files of submodules are shown.
 _PLAINLY: Final = ("-c", "log.follow=false", "-c", "diff.submodule=short", "-c", "submodule.recurse=false")

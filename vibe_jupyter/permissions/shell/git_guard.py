@@ -53,7 +53,7 @@ def git_function(command: str, calls: Sequence[GuardedGit]) -> str:
         "@FILES@": files,
         "@EXAMPLES@": examples,
         "@PLACES@": places,
-        "@RENAMES@": "--name-status -z -C20% --no-color --no-relative --ignore-submodules=all --",
+        "@RENAMES@": "--name-status -z -C20% -l1000 --no-color --no-relative --ignore-submodules=all --",
         "@DELETED@": "--name-only -z --diff-filter=D --ignore-submodules=all",
         "@LISTING@": " ".join(LISTING),
         "@FOUND@": " ".join(f"[{shlex.quote(f'/{name}')}]=1" for name in sorted(found)),
