@@ -395,6 +395,16 @@ def test_where_names_cannot_be_listed_nothing_is_shown(kept: Path, tmp_path: Pat
 
 
 @pytest.mark.attack("credential files", always=True)
+def test_where_the_names_of_protected_files_cannot_be_searched_nothing_is_shown(kept: Path, tmp_path: Path) -> None:
+    fails = tmp_path / "grep"
+    fails.write_text(f'#!/bin/bash\ncase "$2" in *id_rsa*) exit 2 ;; *) exec {shutil.which("grep")} "$@" ;; esac\n')
+    fails.chmod(0o755)
+    for command in ("git diff", "git show main~5", "git grep ."):
+        text = shown(command, kept, {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+        assert text == "git: not run, since grep failed\n"
+
+
+@pytest.mark.attack("credential files", always=True)
 def test_arguments_that_were_not_judged_do_not_run(kept: Path, tmp_path: Path) -> None:
     project = tmp_path / "copy"
     shutil.copytree(kept, project)

@@ -90,14 +90,14 @@ if [[ ${names-} ]]; then
 mapfile -d '' -t seen < <(command git "${names[@]}" -- "${names_in[@]}" 2> /dev/null)
 wait $! || { command git "${names[@]}" -- "${names_in[@]}" > /dev/null; return 1; }
 while IFS= read -r -d '' path; do
-[[ $path == /probe || ${hidden[/$path]-} ]] || hide+=(":(top,exclude,literal)$path")
+[[ $path == /probe* || ${hidden[/$path]-} ]] || hide+=(":(top,exclude,literal)$path")
 hidden[/$path]=1
 done < <(
 export LC_ALL=C
-printf '%s\0' "${seen[@]}" | command grep -aziE @FILES@ | command grep -aziEv @EXAMPLES@
+printf '%s\0' /probe/.env "${seen[@]}" | command grep -aziE @FILES@ | command grep -aziEv @EXAMPLES@
 printf '%s\0' /probe "${seen[@]}" | command grep -aziE @PLACES@)
-[[ ${hidden[//probe]-} ]] || { echo 'git: not run, since grep failed' >&2; return 1; }
-unset 'hidden[//probe]'
+[[ ${hidden[//probe]-} && ${hidden[//probe/.env]-} ]] || { echo 'git: not run, since grep failed' >&2; return 1; }
+unset 'hidden[//probe]' 'hidden[//probe/.env]'
 if [[ ${#hidden[@]} != 0 && $form == commits ]]; then
 for ((at = 0; at < ${#seen[@]}; at++)); do
 case ${seen[at]##*$'\n'} in
@@ -132,9 +132,12 @@ done
 unset -f leave_out
 moved=${moved:0:400}
 [[ ! $moved ]] || echo "git: left out, since protected files came or went with them:${moved//[[:cntrl:]]/?}" >&2
-[[ $form != files ]] || while IFS= read -r -d '' path; do
+if [[ $form == files ]]; then
+while IFS= read -r -d '' path; do
 [[ ! -e $top/$path ]] || hide+=(":(top,exclude,literal)$path")
 done < <(command git -C "$top" diff-files @DELETED@)
+wait $! || return
+fi
 command git "${run[@]}" -- "${paths[@]}" "${hide[@]}"
 }"""
 
