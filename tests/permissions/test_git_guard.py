@@ -344,7 +344,7 @@ def test_settings_of_the_user_show_no_protected_file_of_a_submodule(tmp_path: Pa
     inner.write(_env=f"{SECRET}-2\n")
     inner.commit("three")
     repository.commit("four")
-    inner.write(_env=f"{SECRET}-3\n")
+    inner.write(_env=f"{SECRET}-3, longer, so that git sees it within a second\n")
     setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": name, "GIT_CONFIG_VALUE_0": value}
     for command in ("git diff", "git show", "git log -p", "git grep GUARDED", "git grep GUARDED HEAD"):
         assert judge_command(command, Workspace(tmp_path)).verdict == "allow"
