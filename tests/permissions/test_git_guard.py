@@ -444,8 +444,14 @@ def test_scripts_and_other_commands_have_the_git_that_they_expect(kept: Path, tm
 
 
 @pytest.mark.attack("credential files", always=True)
-def test_where_bash_takes_no_functions_what_shows_content_asks(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
+@pytest.mark.parametrize("why", ["Apple's bash", "a privileged shell"])
+def test_where_bash_takes_no_functions_what_shows_content_asks(
+    kept: Path, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why == "Apple's bash":
+        monkeypatch.setattr(sys, "platform", "darwin")
+    else:
+        monkeypatch.setenv("SHELLOPTS", "braceexpand:hashall:privileged")
     verdicts = {command: judge_command(command, Workspace(kept)) for command in UNASKED}
     unasked = [command for command, verdict in verdicts.items() if verdict.verdict == "allow"]
     assert unasked == ["git diff --stat main~5", "git log --stat", "git status -sb"]

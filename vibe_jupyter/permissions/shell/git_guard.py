@@ -3,6 +3,7 @@
 Before a command runs, the function lists the files that it would show, by name alone.
 """
 
+import os
 import re
 import shlex
 import sys
@@ -37,8 +38,11 @@ class GuardedGit(NamedTuple):
 
 
 def can_guard() -> bool:
-    """Return whether bash takes functions from its environment. Apple's bash expects them under another name."""
-    return sys.platform == "linux"
+    """Return whether bash takes functions from its environment.
+
+    Apple's bash expects them under another name, and a privileged shell takes none.
+    """
+    return sys.platform == "linux" and "privileged" not in os.environ.get("SHELLOPTS", "")
 
 
 def git_function(command: str, calls: Sequence[GuardedGit]) -> str:
