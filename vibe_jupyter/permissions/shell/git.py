@@ -26,8 +26,9 @@ from vibe_jupyter.permissions.shell.git_commands import (
     SubCommand,
 )
 from vibe_jupyter.permissions.shell.git_config import Trait, text_of
-from vibe_jupyter.permissions.shell.git_guard import LISTING, GuardedGit, can_guard
+from vibe_jupyter.permissions.shell.git_guard import GuardedGit, can_guard
 from vibe_jupyter.permissions.shell.git_repository import Repository
+from vibe_jupyter.permissions.shell.git_run import LISTING
 from vibe_jupyter.permissions.shell.operands import Operands
 from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, is_safe_pattern
 from vibe_jupyter.permissions.shell.read_only_commands import CommandCall
