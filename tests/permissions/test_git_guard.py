@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -398,6 +400,75 @@ def test_where_names_cannot_be_listed_nothing_is_shown(kept: Path, tmp_path: Pat
     fails.chmod(0o755)
     text = shown(command, kept, {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert text == "git: not run, since what it would show can't be listed\n"
+
+
+@pytest.mark.attack("credential files", always=True)
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_names_are_listed_it_shows_nothing(kept: Path, tmp_path: Path, stop: signal.Signals) -> None:
+    slow = tmp_path / "git"
+    slow.write_text(f"#!/bin/bash\ntouch {tmp_path / 'listing'}\nexec sleep 60\n")
+    slow.chmod(0o755)
+    around = {**os.environ, **search_guard("git diff", Workspace(kept)), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    shell = [shutil.which("bash") or "", "--noprofile", "--norc", "-c", "git diff"]
+    with subprocess.Popen(
+        shell, cwd=kept, env=around, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as running:
+        until = time.monotonic() + patient(30)
+        while not (tmp_path / "listing").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        os.killpg(running.pid, stop)
+        assert running.communicate(timeout=patient(30))[0] == b""
+    assert running.returncode == -stop
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_more_protected_files_than_arguments_may_name_show_nothing(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.file("a.py", "x = 1\n")
+    repository.commit("one")
+    files = "".join(f"M 100644 inline {'y' * 200}/{at}/.env\ndata 2\nx\n" for at in range(11_000))
+    changes = f"commit refs/heads/main\ncommitter a <a@x> 1 +0000\ndata 0\nfrom refs/heads/main^0\n{files}"
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=tmp_path, input=changes.encode(), check=True)
+    assert shown("git show", tmp_path) == "git: not run, since [Errno 7] Argument list too long\n"
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_a_copy_of_a_file_that_became_a_protected_one_is_not_shown(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    text = f"KEY={SECRET}\n" + "".join(f"{at}\n" for at in range(20))
+    repository.write(a_txt=text, c_py="x = 1\n")
+    repository.commit("one")
+    repository.write(b_txt=text, c_py="x = 2\n")
+    repository.git("mv", "a.txt", "server.key")  # listed after the copy
+    repository.commit("two")
+    assert "+x = 2" in shown("git show", tmp_path)
+    assert SECRET not in shown("git show", tmp_path)
+
+
+def test_a_file_added_beside_a_protected_one_is_shown_although_another_was_deleted(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.write(old_txt="old\n")
+    repository.commit("one")
+    repository.git("mv", "old.txt", ".env")
+    repository.write(_env="KEY=1\n", new_py="x = 1\n")
+    repository.commit("two")
+    text = shown("git show", tmp_path)
+    assert "with them: old.txt\n" in text
+    assert "+x = 1" in text
+
+
+def test_warnings_of_git_are_shown_once_and_its_locale_is_the_one_given(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.write(a_py="x = 1\n")
+    repository.commit("one")
+    repository.git("config", "core.autocrlf", "true")
+    repository.write(a_py="x = \u00e9\n")
+    assert shown("git diff", tmp_path).count("warning: ") == 1
+    for locale in ("C", "C.UTF-8"):
+        given = {"LC_ALL": "", "LANG": "C", "LC_CTYPE": locale}
+        for variables in (given, {"LC_ALL": "", "LANG": locale}):
+            plain = printed("git grep 'x = .$'", tmp_path, variables)
+            assert shown("git grep 'x = .$'", tmp_path, variables) == plain
 
 
 @pytest.mark.attack("credential files", always=True)

@@ -12,12 +12,14 @@ from vibe_jupyter.files.protected import own_patterns
 
 _PACKAGES: Final = str(Path(__file__).parents[3])  # folder that holds this package
 _PROGRAM: Final = (
-    f"import sys; sys.path.append({_PACKAGES!r}); import vibe_jupyter.permissions.shell.git_run as it; it.main()"
+    "import signal as s, sys; s.getsignal(s.SIGINT) is s.default_int_handler and s.signal(s.SIGINT, s.SIG_DFL); "
+    f"sys.path.append({_PACKAGES!r}); import vibe_jupyter.permissions.shell.git_run as it; it.main()"
 )
-# It acts only in the shell that runs this line, not in scripts and hooks that it starts. With `-I`, Python imports
-# nothing of the working folder.
+# It acts only in the shell that runs this line, not in scripts and hooks that it starts. With `-I` and `-S`, Python
+# imports nothing of the working folder and no `sitecustomize`; names are UTF-8 in every locale, as in git.
 _FUNCTION: Final = """() {{
-if [[ ${{BASH_EXECUTION_STRING-}} == {command} ]]; then command {python} -I -c {program} {judged} "$@"
+if [[ ${{BASH_EXECUTION_STRING-}} == {command} ]]; then command {python} -I -S -X utf8 -c {program} {judged} \
+"${{LC_CTYPE-}}" "$@"
 else command git "$@"; fi
 }}"""
 

@@ -27,14 +27,16 @@ class _NotRun(Exception):
 
 
 def main() -> NoReturn:
-    """Run git with the arguments of this process, of which the first is what was judged, as JSON."""
-    judged, words = json.loads(sys.argv[1]), sys.argv[2:]
+    """Run git with the arguments of this process, after two of its own: what was judged, as JSON, and LC_CTYPE."""
+    judged, ctype, words = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    os.environ["LC_CTYPE"] = ctype  # Python sets another where the locale is C
+    if not ctype:
+        del os.environ["LC_CTYPE"]
     protect_also(tuple(judged["own"]))
     try:
-        words = _arguments(judged, words)
+        os.execvp("git", ["git", *_arguments(judged, words)])
     except (_NotRun, OSError) as error:
         sys.exit(f"git: not run, since {error}")
-    os.execvp("git", ["git", *words])
 
 
 def _arguments(judged: Any, words: Sequence[str]) -> Sequence[str]:
@@ -112,10 +114,11 @@ def _listed(words: Sequence[str]) -> list[str]:
     """Return what git lists, ended by NUL characters.
 
     Raises:
-        _NotRun: It failed. Its own message is shown.
+        _NotRun: It failed. Its own message is shown; warnings are left to the command itself.
     """
-    done = subprocess.run(["git", *words], stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(["git", *words], capture_output=True, check=False)
     if done.returncode:
+        sys.stderr.write(os.fsdecode(done.stderr))
         raise _NotRun("what it would show can't be listed")
     return os.fsdecode(done.stdout).split("\0")[:-1]
 
@@ -136,16 +139,23 @@ def _moved(changes: Sequence[tuple[str, str, tuple[str, ...]]], hidden: set[str]
 
     Those are its renames and copies, and what was added or deleted in a commit that deletes or adds it.
     """
-    moved: set[str] = set()
-    for commit in dict.fromkeys(commit for commit, _, _ in changes):
-        here = [(kind, paths) for one, kind, paths in changes if one == commit]
-        for kind, paths in here:
-            if kind in "RC" and not moved.union(hidden).isdisjoint(paths):
-                moved.update(paths)
+    by_commit: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for commit, kind, paths in changes:
+        by_commit.setdefault(commit, []).append((kind, paths))
+    known = set(hidden)
+    for here in by_commit.values():
+        before = 0
+        while len(known) > before:  # a copy may be listed before the rename that shows where both come from
+            before = len(known)
+            for kind, paths in here:
+                if kind in ("R", "C") and not known.isdisjoint(paths):
+                    known.update(paths)
+        beside: set[str] = set()
         for kind, other in (("A", "D"), ("D", "A")):
-            if any(one == kind and not moved.union(hidden).isdisjoint(paths) for one, paths in here):
-                moved.update(path for one, paths in here if one == other for path in paths)
-    return moved - hidden
+            if any(one == kind and not known.isdisjoint(paths) for one, paths in here):
+                beside.update(path for one, paths in here if one == other for path in paths)
+        known |= beside
+    return known - hidden
 
 
 if __name__ == "__main__":
