@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -400,6 +401,25 @@ def test_where_names_cannot_be_listed_nothing_is_shown(kept: Path, tmp_path: Pat
     fails.chmod(0o755)
     text = shown(command, kept, {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert text == "git: not run, since what it would show can't be listed\n"
+
+
+@pytest.mark.attack("credential files", always=True)
+def test_no_module_of_the_working_folder_or_of_a_virtual_environment_runs(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    project = tmp_path / "project"
+    shutil.copytree(kept, project)
+    (packages,) = tmp_path.glob("venv/lib/python*/site-packages")
+    (packages / "project.pth").write_text(f"{project}\n")
+    for name in ("json.py", "signal.py", "sitecustomize.py", "usercustomize.py", "vibe_jupyter/__init__.py"):
+        for folder in (project, packages):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("print('RAN')\n")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    text = shown("git diff", project, {"PYTHONPATH": str(project), "PYTHONSTARTUP": str(project / "json.py")})
+    assert "+print(4)" in text
+    assert "RAN" not in text
 
 
 @pytest.mark.attack("credential files", always=True)
