@@ -501,6 +501,19 @@ def test_arguments_that_were_not_judged_do_not_run(kept: Path, tmp_path: Path) -
     assert "not run" in printed(command, project, {**guard})
 
 
+@pytest.mark.attack("credential files", always=True)
+def test_a_folder_that_is_gone_or_closed_error_output_keeps_no_other_command_from_running(
+    kept: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "copy"
+    shutil.copytree(kept, project)
+    for command in ("git show main~5 2>&-", "cd src && git diff; cd .. && rm -r src; git diff"):
+        text = shown(command, project)
+        assert "+print(" in text, command
+        assert "not run" not in text
+        assert SECRET not in text
+
+
 def test_files_found_by_a_glob_are_those_that_bash_finds_in_any_order(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     names = ("b.py", "a.py", "Z.py", "_c.py", "c d.py", "x]y'.py", "$(touch run).py")

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NoReturn
 
@@ -70,11 +71,17 @@ def _judged_call(calls: Any, words: Sequence[str], found: frozenset[str]) -> Any
     fitting: list[Any] = []
     for call in calls:
         given = [word for word in call["given"] if word not in found]
-        if (given, len(given) < len(call["given"])) == (plain, has_globbed) and os.path.samefile(".", call["here"]):
+        if (given, len(given) < len(call["given"])) == (plain, has_globbed) and _is_here(call["here"]):
             fitting.append(call)
     if not fitting and words and words[0].startswith(_SHOWS):
         raise _NotRun("these arguments were not the ones judged")
     return max(fitting, key=lambda call: bool(call["run"]), default=None)
+
+
+def _is_here(folder: str) -> bool:
+    with suppress(OSError):  # it may be gone by now
+        return os.path.samefile(".", folder)
+    return False
 
 
 def _hidden(call: Any, within: Sequence[str]) -> set[str]:
@@ -101,8 +108,13 @@ def _hidden(call: Any, within: Sequence[str]) -> set[str]:
     moved = _moved(list(_changes(again)), hidden)
     if moved:
         names = "".join(char if char.isprintable() else "?" for char in " ".join(sorted(moved)))
-        sys.stderr.write(f"git: left out, since protected files came or went with them: {names[:_MOVED_SHOWN]}\n")
+        _say(f"git: left out, since protected files came or went with them: {names[:_MOVED_SHOWN]}\n".encode())
     return hidden | moved
+
+
+def _say(text: bytes) -> None:
+    with suppress(OSError):  # the error output may be closed
+        os.write(2, text)
 
 
 def _is_protected(path: str) -> bool:
@@ -118,7 +130,7 @@ def _listed(words: Sequence[str]) -> list[str]:
     """
     done = subprocess.run(["git", *words], capture_output=True, check=False)
     if done.returncode:
-        sys.stderr.write(os.fsdecode(done.stderr))
+        _say(done.stderr)
         raise _NotRun("what it would show can't be listed")
     return os.fsdecode(done.stdout).split("\0")[:-1]
 
