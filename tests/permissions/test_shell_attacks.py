@@ -1,4 +1,4 @@
-"""Shell commands that look read-only and are not: none runs unasked, and each does harm if it is simply run."""
+"""Shell commands that look read-only and are not: none does harm unasked, and each does if it is simply run."""
 
 import re
 import shutil
@@ -17,6 +17,11 @@ COMMANDS = [
     for line in (Path(__file__).parents[1] / "corpora" / "shell_attacks.txt").read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("# ")
 ]
+
+GUARDED = frozenset(
+    {"git log --patch-with-raw", "git log -p -1 --root HEAD~1", "git log -G sk-ENV -p", "git grep -h sk-"}
+)
+"""Commands that run unasked, with protected files left out of what they show."""
 
 
 def cases() -> list[object]:
@@ -46,10 +51,14 @@ def parent(pristine: tuple[Path, Path]) -> Iterator[Path]:
 
 @pytest.mark.attack("shell commands")
 @pytest.mark.parametrize(("command", "program"), cases())
-def test_a_command_that_does_harm_never_runs_unasked(
+def test_a_command_that_does_harm_does_none_unasked(
     decide: Judge, parent: Path, command: str, program: str | None
 ) -> None:
-    assert decide(command).verdict != "allow"
+    if command in GUARDED:
+        assert decide(command).verdict == "allow"
+        assert effect(command, parent / "proj", parent, guarded=True) == ""
+    else:
+        assert decide(command).verdict != "allow"
     if program is None or shutil.which(program):
         assert effect(command, parent / "proj", parent), "it does nothing, so it shows nothing"
 
