@@ -168,7 +168,3 @@ def _moved(changes: Sequence[tuple[str, str, tuple[str, ...]]], hidden: set[str]
                 beside.update(path for one, paths in here if one == other for path in paths)
         known |= beside
     return known - hidden
-
-
-if __name__ == "__main__":
-    main()
