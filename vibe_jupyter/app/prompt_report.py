@@ -9,7 +9,7 @@ import concurrent.futures
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
 from vibe_jupyter.app.agents import plan_section
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _WHOLE = MENTION_LIMIT - 100  # characters; shorter cells are included whole, with their address, when mentioned
 CELLS_WAIT = 0.5  # seconds to wait for the cells requested after the previous run
+SENT_WAIT: Final = 1.0  # seconds to wait until the request for them is sent
 
 
 class PromptReport:
@@ -147,6 +148,9 @@ class PromptReport:
         """Take the state after a run, which the model has seen, as the new baseline. Reads the user's objects."""
         if self._notebook is not None and self._notebook.heard_page:
             self._after = self._engine.submit(self._notebook.cells.reads.listing())
+            # The page must get the request before the cell ends, or the user's next edit would count as known.
+            with contextlib.suppress(concurrent.futures.TimeoutError):
+                self._engine.submit(asyncio.sleep(0)).result(SENT_WAIT)
         self._report.remember()
 
     def close(self) -> None:
