@@ -231,7 +231,15 @@ def test_text_and_thoughts_in_odd_places_are_read(delta: Object, thoughts: str) 
             id="another id in each chunk, and an early finish",
         ),
         pytest.param([piece({"content": "Hi"}, error="") | {"id": 1}, piece({}, "stop", error={})], id="no error"),
+        pytest.param([piece({"content": "Hi"}, error="none"), piece({}, "stop", error="null")], id="no error as text"),
         pytest.param([piece({"content": "Hi"}, "null"), piece({}, "stop")], id="null as text"),
+        pytest.param(
+            [
+                {"choices": [{"index": 1, "delta": {"content": "H"}}]},
+                {"choices": [{"index": 2, "delta": {"content": "i"}, "finish_reason": "stop"}]},
+            ],
+            id="an index that counts tokens",
+        ),
     ],
 )
 def test_the_text_of_an_odd_stream_is_read_once(chunks: list[Object]) -> None:

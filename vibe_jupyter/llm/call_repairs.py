@@ -36,6 +36,7 @@ _WRAPPERS: Final = ("arguments", "parameters", "args", "input", "params")
 _AROUND: Final = frozenset({*_WRAPPERS, "name", "tool", "function", "type"})
 _TAGGED: Final = lazy_pattern(r"<parameter=([\w.-]+)>(.*?)</parameter>", re.DOTALL)
 _SPELLED: Final = lazy_pattern(r"\b(True|False|None)\b")
+_TYPOGRAPHIC: Final = lazy_pattern("[“”„‟]")
 _JSON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 
 
@@ -69,6 +70,7 @@ def read_arguments(text: str) -> ReadArguments:
         ("JSON inside a text", lambda said: LENIENT.decode(_as_text(said))),
         ("more than one object", _one_of_several),
         ("almost JSON", lambda said: LENIENT.decode(_normalized(said))),
+        ("typographic quotes", _straight_quotes),
         ("a Python literal", _python_literal),
         ("tags", _tagged),
         ("a list of one object", _only_one),
@@ -193,6 +195,13 @@ def _normalized(text: str) -> str:
             piece = _KEY.sub(lambda one: f'{one[1] or one[3] or ""}"{one[2] or one[4]}"', piece)
         pieces.append(piece)
     return "".join(pieces)
+
+
+def _straight_quotes(text: str) -> JsonValue:
+    """Parse an object that is quoted by “ and ” alone."""
+    if '"' in text:
+        raise ValueError("both kinds of quotes")
+    return LENIENT.decode(_TYPOGRAPHIC.sub('"', text))
 
 
 def _python_literal(text: str) -> JsonValue:

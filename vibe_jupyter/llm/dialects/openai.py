@@ -43,9 +43,10 @@ from vibe_jupyter.protocol import (
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 # Message fields that aren't echoed as vendor fields: those read here, and the other ones of OpenAI's own API.
 _IN_MESSAGE = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio", "name"})
-_FIRST = (0, None, "0")  # indexes of the choice that is read
+_FIRST = (0, None, "0")  # indexes of the first choice
 _OF_CALL = frozenset({"index", "id", "type"})
 _NO_IDS = frozenset({"", "null"})
+_NO_ERROR = ("none", "None", "null", "0")  # texts in the `error` of a chunk that is none
 _EXCERPT = 200  # characters of invalid JSON to show the user
 
 Object = dict[str, JsonValue]
@@ -78,6 +79,7 @@ class ChatDecoder:
         self._reasoning_fields = tuple(dict.fromkeys(filter(None, named)))
         # Ids of the first and the finishing chunk; another answer may follow in the same stream.
         self._ids: tuple[JsonValue, ...] = ()
+        self._is_first_counted: bool | None = None  # whether the first choices had one with index 0; None before them
         # Message fields that aren't vendor fields. Includes the reasoning field once it is known.
         self._known = _IN_MESSAGE
 
@@ -171,8 +173,12 @@ class ChatDecoder:
             self._answer.tell_counts()
 
     def _read_choices(self, chunk: Object, choices: list[JsonValue], *, whole: bool) -> None:
+        if self._is_first_counted is None and choices:
+            self._is_first_counted = any(isinstance(one, dict) and one.get("index") in _FIRST for one in choices)
+        # One choice is requested: a server without a first one counts from 1, or counts tokens (TGI).
+        is_lone = self._is_first_counted is False and len(choices) == 1
         for choice in choices:
-            if isinstance(choice, dict) and choice.get("index") in _FIRST:
+            if isinstance(choice, dict) and (is_lone or choice.get("index") in _FIRST):
                 delta = choice.get("delta")
                 if not isinstance(delta, dict) or not (delta or self._answer.has_begun):
                     # A whole answer after its pieces repeats them.
@@ -336,7 +342,7 @@ def _bad_json(problem: ValueError, data: str) -> BrokenAnswer:
 
 
 def _raise_error(chunk: Object) -> None:
-    if error := chunk.get("error"):
+    if (error := chunk.get("error")) and error not in _NO_ERROR:
         raise BrokenAnswer("provider", provider_message(chunk), passing=is_passing(error))
     if chunk.get("object") == "error":
         raise BrokenAnswer("provider", provider_message(chunk), passing=is_passing(chunk))
