@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from vibe_jupyter.agent.call_context import (
     CallContext,
@@ -26,7 +26,6 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.json_text import parse_json_object
 from vibe_jupyter.permissions.decide import weigh_call
 from vibe_jupyter.protocol import (
-    ALLOW_ONCE,
     WHOLE,
     Answered,
     Approval,
@@ -37,7 +36,6 @@ from vibe_jupyter.protocol import (
     DecidedBy,
     Decision,
     Deny,
-    Effect,
     Event,
     Headline,
     Preview,
@@ -45,9 +43,6 @@ from vibe_jupyter.protocol import (
     QuestionAnswered,
     QuestionAsked,
     Reject,
-    Resource,
-    Review,
-    Risk,
     RunFinished,
     ToolCall,
     Usage,
@@ -58,41 +53,28 @@ D = TypeVar("D", Ask, Deny)
 
 NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
 
+NOT_SHOWN: Final = ""  # approval_id of a card before it is shown
 CHANGED_MEANWHILE = "changed meanwhile; this card is up to date"  # reason on a card that replaces an outdated one
-
-
-class ApprovalCard(NamedTuple):
-    """Content of an approval card and the scope of its approval. The fields are those of `ApprovalRequested`."""
-
-    call: ToolCall
-    headline: Headline
-    preview: Preview
-    reason: str
-    digest: str  # see `approval_digest`
-    resources: tuple[Resource, ...] = ()
-    remember_as: str | None = None
-    keepable: bool = False
-    allow: str = ALLOW_ONCE
-    risk: Risk = "medium"
-    effects: tuple[Effect, ...] = ()
-    review: Review | None = None
 
 
 class PendingApproval:
     """An approval card, from display to decision or timeout. Single use.
 
-    `ApprovalRequested` and `ApprovalResolved` are created only here.
+    Only this class shows cards and creates `ApprovalResolved`.
     """
 
     def __init__(
-        self, card: ApprovalCard, approvals: PendingRequests[Approve | Reject], emit: Callable[[Event], Awaitable[None]]
+        self,
+        card: ApprovalRequested,
+        approvals: PendingRequests[Approve | Reject],
+        emit: Callable[[Event], Awaitable[None]],
     ) -> None:
         self.decided_by: DecidedBy | ClosedBy | Literal["rules"] = "server"  # meaningless before `ask` returns
         self.is_outdated = False  # True if the card was withdrawn
-        self._card = card
         self._approvals = approvals
         self._emit = emit
         self._request = approvals.open()
+        self._card = card.model_copy(update={"approval_id": self._request.id})
 
     def close(self, by: ClosedBy) -> None:
         """Stop waiting, which counts as a rejection unless a decision has already arrived."""
@@ -133,7 +115,7 @@ class PendingApproval:
         request, arguments = self._request, None
         command: Approve | Reject = Reject(approval_id=request.id)
         try:
-            await self._emit(self._requested())
+            await self._emit(self._card)
             with suppress(TimeoutError):
                 async with asyncio.timeout(within):
                     command = await request.answer
@@ -152,24 +134,6 @@ class PendingApproval:
                 arguments = permitted.call.arguments
         await self._emit(self._resolved(command, arguments))
         return command
-
-    def _requested(self) -> ApprovalRequested:
-        card = self._card
-        return ApprovalRequested(
-            approval_id=self._request.id,
-            call=card.call,
-            headline=card.headline,
-            preview=card.preview,
-            reason=card.reason,
-            resources=card.resources,
-            remember_as=card.remember_as,
-            keepable=card.keepable,
-            digest=card.digest,
-            allow=card.allow,
-            risk=card.risk,
-            effects=card.effects,
-            review=card.review,
-        )
 
     def _resolved(self, command: Approve | Reject, arguments: str | None = None) -> ApprovalResolved:
         remember = command.remember if isinstance(command, Approve) and self._card.remember_as is not None else "once"
@@ -281,12 +245,13 @@ async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallCont
     return edited if isinstance(edited, RefusedCall) else PermittedCall(edited, said.approval)
 
 
-async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> ApprovalCard:
+async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> ApprovalRequested:
     """Build the approval card for a call in its current state."""
     workspace = call_context.permissions.workspace
     # On a worker thread, because assessing the risk may count files.
     weight = await asyncio.to_thread(weigh_call, prepared.touched, prepared.places, workspace)
-    return ApprovalCard(
+    return ApprovalRequested(
+        approval_id=NOT_SHOWN,
         call=prepared.call,
         headline=prepared.headline,
         preview=prepared.preview,
@@ -494,13 +459,16 @@ class StandaloneApprovalRun:
         run.emit(RunFinished(reason=reason, turns=0, seconds=seconds, waited=round(waited, 3), usage=Usage()))
 
 
-def _standalone_card(approval: StandaloneApproval) -> ApprovalCard:
+def _standalone_card(approval: StandaloneApproval) -> ApprovalRequested:
     call = ToolCall(id=approval.name, name=approval.name, arguments="{}")
-    return ApprovalCard(
+    return ApprovalRequested(
+        approval_id=NOT_SHOWN,
         call=call,
         headline=approval.headline,
         preview=approval.preview,
         reason=approval.reason,
+        resources=(),
+        remember_as=None,
         digest=approval_digest(call, approval.preview, (approval.headline.target, approval.bound_to)),
         allow=approval.allow,
     )

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from vibe_jupyter.agent.approval import NOBODY, ApprovalCard, PendingApproval
+from vibe_jupyter.agent.approval import NOBODY, NOT_SHOWN, PendingApproval
 from vibe_jupyter.agent.call_context import CallContext, ToolStep, approval_digest
 from vibe_jupyter.agent.run import ClosedBy
 from vibe_jupyter.errors import JournalError, ModelError
@@ -18,6 +18,7 @@ from vibe_jupyter.llm.hosted_events import HostedCall, HostedCallRequest
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import (
     PICTURES_MIME,
+    ApprovalRequested,
     Approve,
     Headline,
     MimeBundle,
@@ -142,12 +143,13 @@ class HostedApproval:
                 problem = f"the answer did not reach the server: {failure}"
         return problem
 
-    def _approval_card(self, request: HostedCallRequest, step_id: str, text: HostedCallText) -> ApprovalCard:
+    def _approval_card(self, request: HostedCallRequest, step_id: str, text: HostedCallText) -> ApprovalRequested:
         host = self._model.server.host
         arguments = json.dumps(request.arguments, ensure_ascii=False)
         call = ToolCall(id=step_id, name=request.kind or UNNAMED, arguments=arguments)
         preview = text.preview or Preview(kind="code", text=arguments)
-        return ApprovalCard(
+        return ApprovalRequested(
+            approval_id=NOT_SHOWN,
             call=call,
             headline=text.headline,
             preview=preview,

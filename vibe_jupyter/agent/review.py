@@ -11,7 +11,6 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from vibe_jupyter.agent.approval import (
-    ApprovalCard,
     PendingApproval,
     decide_call,
     edited_call,
@@ -21,7 +20,7 @@ from vibe_jupyter.agent.approval import (
 from vibe_jupyter.agent.call_context import CallContext, Decided, PreparedCall, RefusedCall, prepare_call
 from vibe_jupyter.agent.hooked_calls import has_hooks
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.protocol import Approve, Ask, Review, ToolCall
+from vibe_jupyter.protocol import ApprovalRequested, Approve, Ask, Review, ToolCall
 
 _NEW: Hashable = ("cell", "new")  # never a conflict: each of several calls can create a new cell
 
@@ -29,7 +28,7 @@ _NEW: Hashable = ("cell", "new")  # never a conflict: each of several calls can 
 class _Change(NamedTuple):
     prepared: PreparedCall
     ask: Ask
-    card: ApprovalCard
+    card: ApprovalRequested
 
 
 async def review_changes(calls: Sequence[ToolCall], call_context: CallContext) -> None:
@@ -115,7 +114,7 @@ async def _ask_for(change: _Change, review: Review, call_context: CallContext) -
         approved = edited_call(prepared, command, call_context)
         return approved
 
-    waiting = PendingApproval(card._replace(review=review), call_context.approvals, call_context.emit)
+    waiting = PendingApproval(card.model_copy(update={"review": review}), call_context.approvals, call_context.emit)
     command = await waiting.ask(apply_edits)
     if isinstance(approved, RefusedCall):
         return  # the edited call was refused: its turn will report why
