@@ -39,7 +39,7 @@ NAMES: Final = _words(
     "basename cat cut date diff dirname du echo false file find git grep head ls nl pwd sort stat tail tr tree true "
     "uname uniq wc which whoami"
 )
-BY_CHANCE: Final = _words(": [ arch cmp comm df exit fold free id nproc od ps rev seq test type")
+BY_CHANCE: Final = _words(": [ df exit free nproc ps test type")
 """Short commands that read, which letters at random may come to."""
 OPTIONS: Final = _words(
     "-a -b -c -d -e -f -g -h -i -j -k -l -m -n -o -p -q -r -s -t -u -v -w -x -y -z -A -B -C -D -E -F -G -H -I -L -N -O "

@@ -16,12 +16,13 @@ from tests.attacks.collection import Attempts
 from tests.patience import patient
 from tests.permissions.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.permissions.shell import ShellVerdict
+from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
 RUN_SAMPLE = 25
 """Commands of a tree that are run here; `tests/sweeps/agent_commands.py` runs all of them."""
 UNASKED_SHARE = 0.95
+"""Of the recorded commands that only look around. Of ours, more may first be tried in the sandbox."""
 RECORDED_SHARE = 0.5
 LOOKS = 3
 CPU_LIMIT = patient(0.25)  # seconds; a decision takes a few thousandths, one that hangs takes for ever
@@ -99,7 +100,9 @@ def test_what_agents_send_to_look_around_goes_unasked_and_does_no_harm(tree: tup
     commands = [command_of(case, parent) for case in cases_of(plant, harmful=False)]
     verdicts = {command: decided(command, project) for command in commands}
     asked = {command: verdict.reason for command, (verdict, _) in verdicts.items() if verdict.verdict != "allow"}
-    assert len(asked) <= (1 - UNASKED_SHARE) * len(commands), asked
+    recorded = {command_of(case, parent) for case in cases_of(plant, harmful=False) if case["source"] != "own"}
+    assert len(recorded & asked.keys()) <= (1 - UNASKED_SHARE) * len(recorded), asked
+    assert [command for command in asked if verdicts[command][0].rule in (*ONCE, HIGH_RISK)] == []
     assert [command for command, (_, seconds) in verdicts.items() if seconds > CPU_LIMIT] == []
     harm = {
         command: seen

@@ -79,16 +79,16 @@ find . -name '*.py' -not -path './.git/*' | head -n 20 | xargs wc -l
 find src -name '*.py' -exec grep -n import {} +
 grep -rl hello --include='*.md' . | xargs wc -l
 sed -n '1,20p' README.md
-sed 's/hello/bye/g' README.md | head -n 2
-awk -F, '{sum += $2; n++} END {print sum / n}' 'data/with space.csv'
-awk '{$1 = ""; $0 = $0; print}' README.md
-awk '{t = $1; $1 = $2; $2 = t; print}' README.md
-awk -v OFS=', ' '{$1 = $1; print}' README.md
-awk '{n[$1]++; last[$1] = $0} END {for (k in last) print n[k], last[k]}' README.md
-awk 'NR >= 1 && NR <= 3 {print NR ": " $0}' README.md
-jq -r '.scripts | keys[]' package.json
+sed -n '/def main/,/return/p;$p' src/main.py
+sed 2q README.md
+awk '{print $1}' README.md
+awk -F, 'NR > 1 && NR <= 3 {print NR ": " $NF}' 'data/with space.csv'
+awk '/^hello/' README.md
+jq -r '.scripts.test | length' package.json
+jq '.rows[] | .name' package.json
 rg -n 'def main' -g '*.py'
-python --version; pip list; pip show numpy
+python --version; node -v; pip list --format=json; pip show numpy
+[ -f README.md ] && [ $? -eq 0 ]; test -z ""
 ps aux | head -n 5; df -h .; free -h; nproc
 git -C src status
 git -C src log --oneline -2
@@ -197,6 +197,10 @@ printf -v PATH ./bin
 test -v 'a[$(touch PWNED)]'
 python -m pip list
 pip list --outdated
+awk -f evil.awk README.md
+awk -v OFS=, '{print $1}' README.md
+sed -e p README.md
+[ -f README.md -a -v x ]
 find . -name '*.md' | xargs -I README.md -L 1 cat README.md
 find . -name '*.md' | xargs -IREADME.md -n2 cat README.md""",
     "operand": """\
@@ -209,22 +213,20 @@ date 01010000
 grep -E 'a{99}{99}{99}' README.md
 sed -n '1e touch PWNED' README.md
 sed 's/a/b/w PWNED' README.md
+sed 's/hello/bye/g' README.md
+sed -n '1w PWNED' README.md
 awk 'BEGIN{system("touch PWNED")}'
-awk '{while (1) {}}' README.md
-sed 's/./&&&&&&&&&&&&&&&&&&&&/g; s/./&&&&&&&&&&&&&&&&&&&&/g; s/./&&&&&&&&&&&&&&&&&&&&/g' README.md
-awk '{s = s s}' README.md
-awk '{OFS = $0; $1 = $1}' README.md
-awk '{$2 = $0; $1 = $0; $2 = $0; $1 = $0}' README.md
-awk '{$2 = x; $3 = x; x = $0}' README.md
-awk -v OFS=' a b c ' '{$1 = $1; $0 = $0; $1 = $1}' README.md
-awk '{OFS = " a b c "; $1 = $1; $0 = $0; $1 = $1}' README.md
-awk '{for (k in a) {$1 = $1; $0 = $0}; a[NR]}' README.md
-awk '$0 ~ "((a{255}){255}){255}"' README.md
+awk '{print | "sh"}' README.md
+awk '{print > "PWNED"}' README.md
+awk '{print $1}' -F, README.md
+awk '{print $1}' FS=, README.md
+awk '{s += $1} END {print s}' README.md
+jq '.[] | .[] | .[]' package.json
+jq 'input' package.json
 jq '$ENV' package.json
 printf '%n' 'a[$(touch PWNED)]'
 printf '%1000000000d' 1
 echo /etc | xargs ls
-seq 1 0 2
 date +%1500000000N
 which ./evil.sh
 git branch new
@@ -244,6 +246,10 @@ grep -lc hello README.md | xargs cat
 grep -l hello - < README.md | xargs cat""",
     "name": """\
 'ls'
+seq 1 3
+tac README.md
+cat README.md | xxd
+gawk 1 README.md
 /bin/ls
 LS
 env ls
@@ -280,8 +286,6 @@ true {PATH}<README.md; ls
 true {PATH}>/dev/null; ls""",
     "redirection": """\
 ls >| PWNED
-awk '{print > "PWNED"}' README.md
-awk '{printf "%s", $1 > $2}' README.md
 cat <<< x
 ls 12>/dev/null
 ls |& cat""",
@@ -414,17 +418,26 @@ def test_names_that_look_like_options_are_not_taken_for_names(fresh_project: Pat
 
 @pytest.mark.attack("shell commands", always=True)
 @pytest.mark.parametrize(
-    "program",
+    "command",
     [
-        '{print $1,\n$2 > "PWNED"}',
-        '{print $1 ||\n2 > "PWNED"}',
-        '{print $1 ?\n1 :\n2 > "PWNED"}',
-        '{printf "%s",\n\n$2 > "PWNED"}',
+        "tac .env",
+        "xxd -p .e*",
+        "od -c < .env",
+        "strings link_out",
+        "find . -type f | xargs md5sum -z",
+        "find . -exec tac {} +",
     ],
 )
-def test_a_file_that_awk_names_in_a_later_line_of_its_print_is_seen(decide: Judge, program: str) -> None:
-    verdict = decide(f"awk '{program}' README.md")
-    assert (verdict.verdict, verdict.rule) == ("ask", "redirection")
+def test_what_a_program_without_a_rule_names_is_judged_all_the_same(decide: Judge, command: str) -> None:
+    assert (decide(command).verdict, decide(command).rule) == ("ask", "place")
+
+
+@pytest.mark.parametrize(("pattern", "allowed"), [("xxd -p README.md", True), ("xxd", False), ("seq", False)])
+def test_an_allowlist_names_a_program_that_mostly_reads_with_all_its_arguments(
+    decide: Judge, pattern: str, allowed: bool
+) -> None:
+    command = "seq 3" if pattern == "seq" else "xxd -p README.md"
+    assert (decide(command, ShellLists(allow=(pattern,))).verdict == "allow") is allowed
 
 
 @pytest.mark.attack("shell commands", always=True)

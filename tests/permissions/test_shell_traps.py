@@ -169,9 +169,7 @@ def test_a_number_after_an_option_that_takes_an_attached_one_is_a_file(fresh_pro
         "git grep hello README.md",
         "find src -name '*.py' | head -n 5 | xargs cat",
         "find src -name '*.py' | tail -n +1 | xargs cat",
-        "od -c -w16 README.md",
         "cat READM[A-E].md src/?ain.py",
-        "xxd -p README.md",
     ],
 )
 def test_the_same_command_without_a_trap_goes_unasked(shell_project: Path, command: str) -> None:

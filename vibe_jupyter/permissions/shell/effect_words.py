@@ -12,10 +12,9 @@ from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart, shell_words
-from vibe_jupyter.permissions.shell.languages import sed_operands
 from vibe_jupyter.permissions.shell.measuring import Meter, count_text, expand_glob
 from vibe_jupyter.permissions.shell.options import CommandArgument
-from vibe_jupyter.permissions.shell.read_only_commands import SIMPLE_READERS, ReadOnlyCommand
+from vibe_jupyter.permissions.shell.read_only_commands import readers
 
 if TYPE_CHECKING:
     from vibe_jupyter.protocol import Risk  # `vibe-jupyter permission` starts without pydantic
@@ -173,12 +172,10 @@ def _is_option(word: str, option: str) -> bool:
 def only_reads(call: PartCall) -> bool:
     """Return whether the options of a command are known to make it only read, wherever its operands are."""
     arguments = [CommandArgument(word.text) for word in call.arguments]
-    rule = SIMPLE_READERS.get(call.name)
+    row = readers().get(call.name)
     try:
-        if call.name == "sed":
-            sed_operands(arguments)
-        elif isinstance(rule, ReadOnlyCommand):
-            rule.parse(arguments, call.name)
+        if row is not None and not row.words:
+            row.parse(arguments, call.name)
     except UnknownCommand:
         return False
     return True

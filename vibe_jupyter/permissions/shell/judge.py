@@ -25,7 +25,6 @@ from vibe_jupyter.permissions.shell.effects import explain_command
 from vibe_jupyter.permissions.shell.evaluation import Simple, simple_commands
 from vibe_jupyter.permissions.shell.git import check_git, guarded_git
 from vibe_jupyter.permissions.shell.git_guard import GuardedGit, git_function
-from vibe_jupyter.permissions.shell.languages import LANGUAGES
 from vibe_jupyter.permissions.shell.operands import Operands, walk_tree
 from vibe_jupyter.permissions.shell.patterns import (
     CHANGES_THE_SHELL,
@@ -35,7 +34,7 @@ from vibe_jupyter.permissions.shell.patterns import (
     grant_pattern,
     is_keepable,
 )
-from vibe_jupyter.permissions.shell.read_only_commands import SIMPLE_READERS, VERSIONS, CommandCall, Rule, Source
+from vibe_jupyter.permissions.shell.read_only_commands import CommandCall, Rule, Source, mostly_reading, readers
 from vibe_jupyter.permissions.shell.search_commands import LINE_FILTERS, check_diff, check_find, check_grep, rg, xargs
 from vibe_jupyter.permissions.shell.syntax_tree import is_too_much, node_text, parse_command, walk_nodes
 
@@ -43,10 +42,8 @@ NAMES_LIMIT: Final = 300  # file names that are excluded individually
 _PROGRAMS: Final = ("grep", "egrep", "fgrep")
 _SPECIAL: Final = re.compile(r"([*?\[\]\\{}!])")
 
-_READERS: Final[Mapping[str, Rule]] = {
-    **SIMPLE_READERS,
-    **VERSIONS,
-    **LANGUAGES,
+# Programs that need more than a row of the table
+_CHECKS: Final[Mapping[str, Rule]] = {
     "diff": check_diff,
     "egrep": check_grep,
     "fgrep": check_grep,
@@ -59,9 +56,9 @@ _READERS: Final[Mapping[str, Rule]] = {
 _BUILT_IN: Final = frozenset({"echo", "pwd", "true", "false", ":", "printf", "test", "[", "command", "type", "exit"})
 _STREAMS: Final = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")  # outside the project, but harmless
 _IMPORTING: Final = frozenset({"pip", "pip3"})  # programs in Python that import modules before anything else
-# Programs that start others, take longer with each start, or read operands in a special way: as another repository, the
-# other side of a comparison, or `@file` with options.
-_NOT_STARTED: Final = frozenset({"xargs", "find", "command", "time", "sleep", "git", "diff", "strings"})
+# Programs that start others, take longer with each start, or read operands in a special way: as another repository, or
+# the other side of a comparison.
+_NOT_STARTED: Final = frozenset({"xargs", "find", "command", "time", "sleep", "git", "diff"})
 NAMED_LIMIT: Final = 500  # words checked for places in a command that asks anyway
 # Rules whose verdict is final, whatever the effects.
 _DECIDED: Final = frozenset({"read-only", "allowlist", "denylist", "cannot-run"})
@@ -305,7 +302,9 @@ class _Judgement:
     def _on_list(self, simple: Simple, refused: UnknownCommand) -> bool:
         if refused.rule in ONCE:
             return False
-        return self.shell.lists.allowed(simple, known=simple.name in _READERS and simple.name not in VERSIONS)
+        row = readers().get(simple.name)
+        known = simple.name in mostly_reading() and not (row is not None and row.runs)
+        return self.shell.lists.allowed(simple, known=known)
 
     def _refusal_of(self, simple: Simple) -> UnknownCommand | None:
         """Return why a command must ask, or None if it only reads."""
@@ -319,24 +318,25 @@ class _Judgement:
 
     def _check_command(self, simple: Simple) -> None:
         name = simple.words[0].raw
-        rule = _READERS.get(name)
-        if rule is None:
-            raise UnknownCommand("name", f"{simple.name[:60]} is not known to be read-only")
+        if name not in mostly_reading():
+            raise _unknown_program(simple.name)
         operands = self.operands.at(simple.here or self.workspace.root)
+        arguments = operands.arguments(simple.words[1:])
         for file in simple.files:
             if operands.path(file.text).kind == "directory":
                 raise UnknownCommand("redirection", f"its input is the folder {file.text}")
+        rule = _CHECKS.get(name) or readers().get(name)
+        if rule is None:
+            for argument in arguments:
+                operands.path(argument.text)
+            raise _unknown_program(name)
         if name not in _BUILT_IN:
             self._check_program(name, operands.here)
-        rule(
-            CommandCall(
-                name, operands.arguments(simple.words[1:]), simple.fed, operands, self._source(simple), self._inner
-            )
-        )
+        rule(CommandCall(name, arguments, simple.fed, operands, self._source(simple), self._inner))
 
     def _inner(self, call: CommandCall) -> None:
         """Check a command started by another one."""
-        rule = _READERS.get(call.name)
+        rule = _CHECKS.get(call.name) or readers().get(call.name)
         if rule is None or call.name in _NOT_STARTED:
             raise UnknownCommand("name", f"{call.name[:60]} is not known to only read what others name")
         self._check_program(call.name, call.operands.here)
@@ -370,6 +370,10 @@ class _Judgement:
 
     def _folders(self, path: str, here: Path) -> list[str]:
         return [os.path.realpath(here / entry) for entry in path.split(os.pathsep)] if path else []
+
+
+def _unknown_program(name: str) -> UnknownCommand:
+    return UnknownCommand("name", f"{name[:60]} is not known to be read-only")
 
 
 def _check_word(word: str, operands: Operands) -> None:

@@ -4,30 +4,16 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.git_config import bounded
 from vibe_jupyter.permissions.shell.operands import Found, Glob, Operands, plain_glob
-from vibe_jupyter.permissions.shell.options import (
-    CommandArgument,
-    GivenOptions,
-    is_narrow,
-    is_safe_pattern,
-    option_table,
-)
-from vibe_jupyter.permissions.shell.read_only_commands import CommandCall, ReadOnlyCommand, check_input
+from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, is_narrow, is_safe_pattern
+from vibe_jupyter.permissions.shell.read_only_commands import CommandCall, check_input, readers, reading_table
 
-_GREP: Final = option_table(
-    "-EFGHILRTUZabchilnoqrsvwxyz -e:pattern -m:number -A:number -B:number -C:number -# --extended-regexp "
-    "--fixed-strings --basic-regexp --regexp:pattern --ignore-case --no-ignore-case --invert-match --word-regexp "
-    "--line-regexp --count --color?word --colour?word --files-without-match --files-with-matches --max-count:number "
-    "--only-matching --quiet --silent --no-messages --byte-offset --with-filename --no-filename --line-number "
-    "--initial-tab --null --null-data --after-context:number --before-context:number --context:number --text "
-    "--binary-files:word --recursive --dereference-recursive --include:text --exclude:text --exclude-dir:text "
-    "--line-buffered"
-)
 _FOLLOWING: Final = ("-R", "--dereference-recursive")
 _RECURSIVE: Final = ("-r", "--recursive", *_FOLLOWING)
 # The beginning of a definition or an import, which never matches a line with passwords or keys.
@@ -76,55 +62,18 @@ _NOT_ONLY_MATCHES: Final = (
     "-y",
 )
 
-_DIFF: Final = ReadOnlyCommand(
-    option_table(
-        "-abBcdeEinNpqrstTuwy -# -U:number -C:number -W:width -x:text -I:pattern --brief --report-identical-files "
-        "--unified?number --context?number --side-by-side --width:width --suppress-common-lines --recursive "
-        "--new-file --ignore-case --ignore-all-space --ignore-space-change --ignore-blank-lines "
-        "--ignore-trailing-space --ignore-tab-expansion --text --strip-trailing-cr --minimal --normal --ed --rcs "
-        "--color?word --exclude:text --label:text --no-dereference --expand-tabs --initial-tab --show-c-function"
-    ),
-    reads_input=True,
-    most=2,
-)
-
-_FIND_PLAIN: Final = frozenset(
-    {
-        *("-print", "-print0", "-ls", "-prune", "-quit", "-empty", "-readable", "-writable", "-executable"),
-        *("-nouser", "-nogroup", "-true", "-false", "-depth", "-daystart", "-mount", "-xdev", "-noleaf"),
-        *(
-            "-not",
-            "-a",
-            "-and",
-            "-o",
-            "-or",
-            "!",
-            "(",
-            ")",
-            ",",
-            "-ignore_readdir_race",
-            "-nowarn",
-            "--help",
-            "--version",
-        ),
-    }
-)
-_FIND_VALUED: Final = frozenset(
-    {
-        *("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-lname", "-ilname", "-type"),
-        *("-regex", "-iregex", "-regextype"),
-        *("-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-maxdepth", "-mindepth", "-perm"),
-        *("-user", "-group", "-uid", "-gid", "-links", "-inum", "-used", "-fstype", "-printf", "-newermt"),
-    }
-)
 _FIND_NOT: Final = ("!", "-not")
 _FIND_JOINTS: Final = frozenset({"-o", "-or", ",", "(", ")"})
-_FIND_PATHS: Final = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
+
+
+@cache
+def _find_tests(kind: Literal["plain", "valued", "paths"]) -> frozenset[str]:
+    return frozenset(reading_table()["find"][kind].split())
 
 
 def check_grep(call: CommandCall) -> None:
     """Check grep. A recursive search must not reach files with secrets, unless its patterns can't match them."""
-    given = _GREP.parse(call.arguments, call.name)
+    given = readers()["grep"].parse(call.arguments, call.name)
     patterns = given.values("-e", "--regexp")
     operands = list(given.operands)
     if not patterns:
@@ -211,8 +160,9 @@ def check_find(call: CommandCall) -> None:
     while waiting:
         argument = waiting.pop()
         if argument.text == "-exec" and not argument.from_glob:
-            _check_started(call, waiting)
+            words = _started_words(waiting)
             _check_found(tops, tests, call.operands, separated=True)
+            _start(call, words[:-1], "{}", several=words[-1].text == "+")
         else:
             tests.append(_check_test(argument, waiting, call.operands))
 
@@ -223,14 +173,15 @@ def _begins_expression(text: str) -> bool:
 
 def _check_test(argument: CommandArgument, waiting: list[CommandArgument], operands: Operands) -> tuple[str, str]:
     name = argument.text
-    if argument.from_glob or not (name in _FIND_PLAIN or name in _FIND_VALUED or name in _FIND_PATHS):
+    takes_value = name in _find_tests("valued") or name in _find_tests("paths")
+    if argument.from_glob or not (takes_value or name in _find_tests("plain")):
         raise UnknownCommand("option", f"find {name} is not known to be read-only")
-    if name in _FIND_PLAIN:
+    if not takes_value:
         return name, ""
     if not waiting:
         raise UnknownCommand("option", f"find {name} requires a value")
     value = waiting.pop()
-    if name in _FIND_PATHS:
+    if name in _find_tests("paths"):
         operands.path(value.text)
     elif "regex" in name and not is_safe_pattern(value.text):
         raise UnknownCommand("operand", "its pattern may take very long")
@@ -239,14 +190,14 @@ def _check_test(argument: CommandArgument, waiting: list[CommandArgument], opera
     return name, value.text
 
 
-def _check_started(call: CommandCall, waiting: list[CommandArgument]) -> None:
-    """Check ``-exec COMMAND {} ;``."""
+def _started_words(waiting: list[CommandArgument]) -> list[CommandArgument]:
+    """Consume ``COMMAND {} ;`` after ``-exec``. Returns the words with the last one."""
     words: list[CommandArgument] = []
-    while waiting and waiting[-1].text not in (";", "+"):
+    while waiting and (not words or words[-1].text not in (";", "+")):
         words.append(waiting.pop())
-    if not waiting or not words:
+    if len(words) < 2 or words[-1].text not in (";", "+"):
         raise UnknownCommand("option", "find -exec has no end")
-    _start(call, words, "{}", several=waiting.pop().text == "+")
+    return words
 
 
 def _start(call: CommandCall, words: Sequence[CommandArgument], mark: str, *, several: bool) -> None:
@@ -342,7 +293,7 @@ def _unclear_names() -> UnknownCommand:
 
 
 def _check_listed_by_grep(operands: Operands, arguments: Sequence[CommandArgument]) -> None:
-    given = _GREP.parse(arguments, "grep")
+    given = readers()["grep"].parse(arguments, "grep")
     tops = [operand.text for operand in given.operands[0 if given.has("-e", "--regexp") else 1 :]]
     # The name for standard input is printed as "(standard input)".
     if not given.has("-l", "--files-with-matches") or given.has("-c", "--count") or "-" in tops:
@@ -379,7 +330,7 @@ def _paired(texts: Sequence[str]) -> list[tuple[str, str]]:
     waiting = list(reversed(texts))
     while waiting:
         name = waiting.pop()
-        tests.append((name, waiting.pop() if name in _FIND_VALUED | _FIND_PATHS and waiting else ""))
+        tests.append((name, waiting.pop() if name in _find_tests("valued") | _find_tests("paths") and waiting else ""))
     return tests
 
 
@@ -390,21 +341,9 @@ def _passed(tests: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     return list(itertools.takewhile(lambda test: test[0] not in ("-print", "-print0"), tests))
 
 
-_RG: Final = option_table(
-    "-inwvcloHINFSsxpzU -e:pattern -g:glob -t:word -T:word -A:number -B:number -C:number -m:number --ignore-case "
-    "--line-number --word-regexp --invert-match --count --files-with-matches --files-without-match --only-matching "
-    "--with-filename --no-filename --no-line-number --fixed-strings --smart-case --case-sensitive --glob:glob "
-    "--type:word --type-not:word --after-context:number --before-context:number --context:number --max-count:number "
-    "--no-heading --heading --color:word --column --stats --sort:word --max-depth:number --files --regexp:pattern "
-    "--multiline --trim --no-messages --vimgrep --json --count-matches --hidden -. --no-config"
-)
-
-
 def rg(call: CommandCall) -> None:
     """Check ripgrep, which searches folders recursively."""
-    given = _RG.parse(call.arguments, call.name)
-    if given.has("-z"):
-        raise UnknownCommand("option", "rg -z starts programs")
+    given = readers()["rg"].parse(call.arguments, call.name)
     operands = list(given.operands)
     patterns = given.values("-e", "--regexp")
     if not patterns and not given.has("--files"):
@@ -460,32 +399,16 @@ def _unignored(top: Path, found: Sequence[Found]) -> list[Glob | None]:
 
 
 def check_diff(call: CommandCall) -> None:
-    """Check diff: files, or folders in which no link or secret exists on both sides."""
-    given = _DIFF.given(call)
+    """Check diff: files, or folders in which no link or secret exists on both sides, since it follows links."""
+    given = readers()["diff"].given(call)
     if len(given.operands) != 2:
         raise UnknownCommand("operand", "diff compares two files")
     places = [call.operands.path(operand.text) for operand in given.operands if operand.text != "-"]
-    if len(places) < 2:
-        return
-    first, second = places
-    folders = [place.kind == "directory" for place in places]
-    if all(folders):
-        _check_common(first.path, second.path, given, call.operands)
-        _check_common(second.path, first.path, given, call.operands)
-    elif any(folders):
-        folder, other = (first, given.operands[1]) if folders[0] else (second, given.operands[0])
-        call.operands.path(f"{folder.path}/{os.path.basename(other.text.rstrip('/'))}")
-
-
-def _check_common(top: Path, other: Path, given: GivenOptions, operands: Operands) -> None:
-    """Check a folder against another one. diff follows links, and opens only what exists on both sides."""
-    alone = given.has("-N", "--new-file")
-    for found in operands.tree(top):
-        entry = found.entry
-        plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-        if plain and not found.is_secret:
-            continue
-        if alone or os.path.lexists(other / found.inner):
-            raise UnknownCommand(
-                "place", f"compares {found.inner}, which is a link, a device or usually holds passwords or keys"
-            )
+    for top, other in itertools.permutations(places, 2):
+        opens_all = given.has("-N", "--new-file") or other.kind != "directory"
+        for found in call.operands.tree(top.path) if top.kind == "directory" else ():
+            entry = found.entry
+            plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            if (found.is_secret or not plain) and (opens_all or os.path.lexists(other.path / found.inner)):
+                what = "a link, a device or usually holds passwords or keys"
+                raise UnknownCommand("place", f"compares {found.inner}, which is {what}")
