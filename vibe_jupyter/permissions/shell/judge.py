@@ -346,7 +346,7 @@ class _Judgement:
         """Return the command whose lines arrive on standard input, skipping filters that only drop lines."""
         before = simple.before
         while before is not None and before.name in LINE_FILTERS and before.before is not None:
-            if not LINE_FILTERS[before.name]([word.text for word in before.words[1:]]):
+            if not re.fullmatch(LINE_FILTERS[before.name], "".join(f"\n{text}" for text in _command_texts(before))):
                 return None
             before = before.before
         if before is None:

@@ -3,7 +3,7 @@
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -28,40 +28,18 @@ _PLAIN_NAME: Final = re.compile(r"(?!-)[\w./+:@%,=~^#!$()\[\]{}&;<>|*?-]+")
 _LISTED_LIMIT: Final = 500
 _IGNORES: Final = (".gitignore", ".ignore", ".rgignore")  # files that tell ripgrep what to ignore and what not to
 _IGNORES_LIMIT: Final = 64 * 1024  # bytes of an ignore file
-_FILTER_FLAGS: Final = re.compile(r"-[viEFwxn]+|--invert-match|--ignore-case|--include=\S+")
-
-
-def _only_filters(texts: Sequence[str]) -> bool:
-    """Return whether grep only drops lines."""
-    return (
-        all(not text.startswith("-") or re.fullmatch(r"-[viEFwx]+", text) for text in texts)
-        and any(texts)
-        and sum(not text.startswith("-") for text in texts) == 1
-    )
-
-
-# Commands that pass some lines through unchanged, with a check of the arguments for which they do.
-LINE_FILTERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
-    # A number without a dash is a file to be read instead.
-    "head": lambda texts: re.fullmatch(r"|-\d+|-n ?-?\d+", " ".join(texts)) is not None,
-    "tail": lambda texts: re.fullmatch(r"|[-+]\d+|-n ?[-+]?\d+", " ".join(texts)) is not None,
-    "sort": lambda texts: all(re.fullmatch(r"-[unrf]+", text) for text in texts),
-    "uniq": lambda texts: not texts,
-    "grep": _only_filters,
+# Commands that pass some lines through unchanged, with the arguments for which they do, each behind a line end.
+# A number without a dash is a file to be read instead.
+LINE_FILTERS: Final[Mapping[str, str]] = {
+    "head": r"(?:\n-\d+|\n-n\n?-?\d+)?",
+    "tail": r"(?:\n[-+]\d+|\n-n\n?[-+]?\d+)?",
+    "sort": r"(?:\n-[unrf]+)*",
+    "uniq": r"",
+    "grep": r"(?:\n-[viEFwx]+)*\n[^-\n][^\n]*",
 }
 _NOT_ONLY_MATCHES: Final = (
-    "-v",
-    "--invert-match",
-    "-L",
-    "--files-without-match",
-    "-c",
-    "--count",
-    "-i",
-    "--ignore-case",
-    "-S",
-    "-y",
+    *("-v", "--invert-match", "-L", "--files-without-match", "-c", "--count", "-i", "--ignore-case", "-S", "-y"),
 )
-
 _FIND_NOT: Final = ("!", "-not")
 _FIND_JOINTS: Final = frozenset({"-o", "-or", ",", "(", ")"})
 
