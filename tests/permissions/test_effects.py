@@ -10,7 +10,8 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart
-from vibe_jupyter.permissions.shell.effect_words import EVERYDAY, Finding, PartCall
+from vibe_jupyter.permissions.shell.effect_programs import explain_program
+from vibe_jupyter.permissions.shell.effect_words import Finding, PartCall
 from vibe_jupyter.permissions.shell.effects import explain_command, worst_risk
 from vibe_jupyter.permissions.shell.measuring import Meter
 from vibe_jupyter.protocol import Allow, Ask, Deny, Effect, Level
@@ -133,7 +134,7 @@ CORPUS = [
     ("scp notes.txt host.example.org:", "high", "Sends `notes.txt` to `host.example.org:`"),
     ("rsync -a raw/ backup/", "medium", "Copies `raw/` to `backup/`"),
     ("docker ps", "low", "Shows containers and images"),
-    ("docker run alpine", "medium", "Runs code in a container (`run`), which can do anything"),
+    ("docker run alpine", "medium", "Runs code in a container (`docker run alpine`), which can do anything"),
     ("docker rm -f web", "high", "Deletes the container `web`"),
     ("docker push me/web", "high", "Publishes `me/web`"),
     ("kubectl get pods", "medium", "Shows data of a service (`kubectl get pods`)"),
@@ -258,7 +259,7 @@ def test_counting_ends_at_a_limit_and_says_so(meter: Meter, project: Workspace) 
     rm = PartCall(
         [WordOfPart("rm", "rm", True), WordOfPart("cache", "cache", True)], project, project.root, meter, never
     )
-    found = EVERYDAY["rm"](rm)
+    found = explain_program(rm)
     assert found.text.startswith("Deletes 1 folder with more than ")
     assert "over " in found.text
 

@@ -125,7 +125,10 @@ def _shell_lists() -> ToolLists:
     home = os.environ.get("VIBE_HOME") or "~/.vibe"
     path = Path(os.path.expanduser(home)) / "config.toml"
     try:
-        table: Any = tomllib.loads(path.read_text(encoding="utf-8")).get("tools", {}).get("bash", {})
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        if "command_effects" in settings:
+            _heed_own_effects()
+        table: Any = settings.get("tools", {}).get("bash", {})
         return ToolLists(
             *(tuple(map(str, table.get(key, ()))) for key in ("allowlist", "denylist", "denylist_standalone"))
         )
@@ -133,6 +136,14 @@ def _shell_lists() -> ToolLists:
         return ToolLists()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
         raise ConfigError(f"Cannot read the lists of [tools.bash] in {path}: {error}. Fix the file.") from error
+
+
+def _heed_own_effects() -> None:
+    """Read all settings, for the user's rows on the effects of commands."""
+    from vibe_jupyter.config.loading import read_settings
+
+    for warning in read_settings(os.environ).warnings:
+        print(warning, file=sys.stderr)
 
 
 def _json_object(value: Any) -> dict[str, Any]:

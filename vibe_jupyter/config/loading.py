@@ -28,12 +28,19 @@ from vibe_jupyter.config.project import ProjectFile, json_layer, project_layer, 
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS
 from vibe_jupyter.config.settings import DEFAULT_SETTINGS, OTHER_NAMES, RENAMED, TOOL_OPTIONS, WRITTEN_AS, Settings
 from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, config_path, env_path, make_node, read_toml
-from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, unknown_keys, validate_settings
+from vibe_jupyter.config.validation import (
+    describe_problem,
+    move_renamed_keys,
+    own_effects,
+    unknown_keys,
+    validate_settings,
+)
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
 from vibe_jupyter.files.plain_file import read_plain_file
 from vibe_jupyter.files.protected import protect_also
 from vibe_jupyter.near_names import near_names
+from vibe_jupyter.permissions.rules import OwnEffects
 from vibe_jupyter.protocol import Level
 from vibe_jupyter.safe_imports import without_plugins, without_working_folder
 from vibe_jupyter.tools.contract import READING_TOOLS, SANDBOXED, WITHOUT_EFFECTS
@@ -331,8 +338,11 @@ def read_settings(
         make_node(dict(flags or {}), SettingOrigin("flag", name="the magic's options")),
     ]
     tree = merge_layers([group_models(layer) for layer in layers])
+    tree, effects, told = own_effects(tree)
+    warnings += told
     settings = validate_settings(tree) if any(layer.table for layer in layers[1:]) else DEFAULT_SETTINGS
     protect_also(settings.privacy.protected_files)
+    OwnEffects.rows = effects
     return SettingsReading(settings, tree, tuple(warnings), rules, unheeded=tuple(unheeded))
 
 

@@ -21,8 +21,10 @@ from vibe_jupyter.errors import ConfigError
 _TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills", "allowed_models")
 _TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "sandbox": 2, "never": 3}
 # Tables and keys that a project can't set: they control which data leaves this machine, what runs without approval,
-# which code describes variables, and which guards a non-interactive run may ignore.
-USERS_TABLES: Final = ("gateway", "ignored_guards", "privacy", "sandbox", "session_logging", "variables")
+# what cards say about commands, which code describes variables, and which guards a non-interactive run may ignore.
+USERS_TABLES: Final = (
+    *("command_effects", "gateway", "ignored_guards", "privacy", "sandbox", "session_logging", "variables"),
+)
 _SHOWN: Final = 200  # characters shown of a value
 
 FILE_NAME: Final = ".mcp.json"

@@ -308,6 +308,8 @@ class Settings(Entry):
 
     Patterns of keys, or `project_hooks`. Can't be set by a project, trusted or not.
     """
+    command_effects: tuple[dict[str, JsonValue], ...] = ()
+    """Rows that add to `permissions/shell/effects.toml`. Can't be set by a project, trusted or not."""
     mcp_servers: tuple[AnyMcpServer, ...] = ()
 
     default_agent: str = "default"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -22,10 +22,15 @@ from vibe_jupyter.config.toml_file import SettingNode, Step
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.near_names import near_names
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.contract import BUILT_IN
+
+if TYPE_CHECKING:
+    from vibe_jupyter.permissions.shell.effect_rows import EffectRow
 
 HOISTED = "include_"  # prefix of top-level keys that are often written below `[project_context]`, even in the manual
 
+_EFFECTS: Final = "command_effects"
 _TOOL_LISTS: Final = ("enabled_tools", "disabled_tools")
 # Characters of which a pattern contains at least one, and the names of our tools none.
 _IN_PATTERNS: Final = frozenset("*?[:")
@@ -45,6 +50,8 @@ _WANTED: Final[Mapping[str, str]] = {
     "dict_type": "expected a table",
     "model_type": "expected a table",
     "model_attributes_type": "expected a table",
+    "dataclass_type": "expected a table",
+    "unexpected_keyword_argument": "there is no such key",
     "missing": "it is required but missing",
 }
 _BOUNDS: Final[Mapping[str, str]] = {
@@ -88,6 +95,29 @@ def _check_options(name: str, options: type[BaseModel], tree: SettingNode) -> No
         options.model_validate_json(json.dumps(written), strict=True)
     except ValidationError as error:
         raise config_error(error, tree, at) from None
+
+
+def own_effects(tree: SettingNode) -> tuple[SettingNode, tuple["EffectRow", ...], list[str]]:
+    """Return the tree without wrong rows of `command_effects`, the other rows, and messages about the wrong ones.
+
+    Cards are made without a wrong row, since no card at all would be worse.
+    """
+    written = tree.table.get(_EFFECTS)
+    if written is None or not written.items:
+        return tree, (), []
+    with without_working_folder():
+        from vibe_jupyter.permissions.shell.effect_rows import read_row  # noqa: PLC0415 (only if there are any)
+    rows: list[EffectRow] = []
+    nodes: list[SettingNode] = []
+    told: list[str] = []
+    for number, node in enumerate(written.items):
+        try:
+            rows.append(read_row(node.plain()))
+            nodes.append(node)
+        except ValidationError as error:
+            told.append(f"{config_error(error, tree, (_EFFECTS, number))} Until then this row is left out.")
+    table = {**tree.table, _EFFECTS: SettingNode(nodes, written.origin)}
+    return SettingNode(table, tree.origin), tuple(rows), told
 
 
 def move_renamed_keys(layer: SettingNode) -> tuple[SettingNode, list[str]]:

@@ -1,4 +1,7 @@
-"""Allowlists and denylists of tools. Imports little, because `vibe-jupyter permission` uses it."""
+"""Allowlists and denylists of tools, and the user's own rows on commands.
+
+Imports little, because `vibe-jupyter permission` uses it.
+"""
 
 import fnmatch
 import os
@@ -10,7 +13,14 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.permissions.decide import ToolNames
+    from vibe_jupyter.permissions.shell.effect_rows import EffectRow
     from vibe_jupyter.permissions.shell.patterns import ShellLists
+
+
+class OwnEffects:
+    """What the user's settings say about the effects of commands, for the cards of this process."""
+
+    rows: "tuple[EffectRow, ...]" = ()
 
 
 class ToolLists(NamedTuple):

@@ -1,41 +1,40 @@
-"""Describe the effects of specialized programs: package managers, interpreters, network, containers and cloud tools."""
+"""Explain a command: by code where files are counted or a repository is read, else by the rows of `effects.toml`.
 
-from collections.abc import Callable, Mapping
+The user's own rows add to that: they may raise a risk, but neither lower nor reword what is known.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from vibe_jupyter.files.sizes import bytes_text
+from vibe_jupyter.permissions.rules import OwnEffects
+from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart
+from vibe_jupyter.permissions.shell.effect_rows import RISKS, EffectRow, shipped_rows
 from vibe_jupyter.permissions.shell.effect_words import (
-    AFFECTS_OTHERS,
-    AS_ADMINISTRATOR,
-    CANNOT_TELL,
-    CHANGES,
-    CHANGES_SYSTEM,
     DELETES,
-    DOWNLOADS,
-    HARMLESS,
-    INSTALLS,
-    LEAVES,
+    NAMES_SHOWN,
     NOT_EXPLAINED,
-    RUNS_CODE,
-    RUNS_DOWNLOADED,
-    STOPS,
-    UNKNOWN,
-    EffectTag,
     Finding,
     PartCall,
-    command_text,
+    explain_by_row,
     name_list,
+    only_reads,
     reading,
 )
+from vibe_jupyter.permissions.shell.git_commands import GLOBAL_OPTIONS, SETTINGS
+from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
 from vibe_jupyter.permissions.shell.measuring import count_text
 
-DOWNLOADERS: Final = frozenset({"curl", "wget", "http", "https"})
-SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
-INTERPRETERS: Final = frozenset(
-    {"python", "python3", "ipython", "pypy3", "node", "deno", "bun", "perl", "ruby", "php", "Rscript", "julia", "lua"}
-)
+OWN_LINES: Final = 400  # characters of arguments that a pattern of the user's is compared with
+OWN_SECONDS: Final = 0.5  # time limit per command line for all of them
+_DELETES: Final = frozenset({"rm", "unlink", "shred"})
+_FIND_RUNS: Final = ("-exec", "-execdir", "-ok", "-okdir")
 _FINDS_ONLY: Final = frozenset(
     {
         *(
@@ -55,200 +54,111 @@ _FINDS_ONLY: Final = frozenset(
         *("-user", "-group", "-regex", "-iregex", "-regextype", "-printf", "-follow", "-L", "-H", "-P", "-quit"),
     }
 )
-# Read-only commands that require an operand.
-_READ_NAMES: Final = frozenset({"stat", "file", "basename", "dirname", "md5sum", "sha256sum"})
-_DELETES: Final = frozenset({"rm", "unlink", "shred"})
-_FIND_RUNS: Final = ("-exec", "-execdir", "-ok", "-okdir")
+
+_VERSION: Final = re.compile(r"(?<=3)\.\d+$")  # of `python3.12` and `pip3.12`
 
 
-def _subcommand(call: PartCall, valued: str = "") -> tuple[str, list[WordOfPart]]:
-    """Return the first operand and the rest."""
-    operands = call.operands(valued)
-    return (operands[0].text, operands[1:]) if operands else ("", [])
+def explain_program(call: PartCall) -> Finding:
+    """Describe a command, with the user's own rows."""
+    call, is_plain = _without_global_options(call) if call.name == "git" else (call, True)
+    found = _explained(call)
+    if RISKS[found.tag] == "low" and not (is_plain and only_reads(call)):
+        found = NOT_EXPLAINED
+    for row in OwnEffects.rows:
+        if call.name in row.program.split("|") and (own := _by_own_row(row, call)) is not None:
+            found = _raised(found, own, call.name)
+    return found
 
 
-def _python_packages(call: PartCall) -> Finding:
-    words = [word for word in call.arguments if word.text not in ("pip", "tool", "env")]
-    what = next((word.text for word in words if not word.text.startswith("-")), "")
-    rest = [word for word in call.operands("rcieft") if word.text not in (what, "pip", "tool", "env")]
-    match what:
-        case "install" | "add" | "sync" | "create" | "update" | "upgrade" | "download":
-            file = call.value("-r", "--requirement", "-f", "--file")
-            named = name_list(rest) or (f"what `{file.raw}` lists" if file else "packages")
-            return Finding(f"Downloads and installs {named}", INSTALLS)
-        case "uninstall" | "remove":
-            return Finding(f"Uninstalls {name_list(rest)}", INSTALLS)
-        case "list" | "show" | "freeze" | "check" | "info" | "search" | "tree":
-            return Finding("Shows installed packages", HARMLESS)
-        case "publish" | "upload":
-            return Finding("Publishes a package for everyone", AFFECTS_OTHERS, "", "publish")
-        case "run" | "exec":
-            return call.inner([word for word in call.arguments if word.text != what])
-        case _:
-            return NOT_EXPLAINED
+def _explained(call: PartCall) -> Finding:
+    written = call.words[0].text
+    if "/" in written and not written.startswith(("/bin/", "/usr/bin/", "/usr/sbin/", "/sbin/")):
+        return Finding(f"Runs the program `{written}`, which can do anything", "Unclear")
+    explain = _BY_CODE.get(call.name)
+    if explain is not None and (found := explain(call)) is not None:
+        return found
+    rows = shipped_rows().get(_VERSION.sub("", call.name), ())
+    return next(filter(None, (explain_by_row(row, call) for row in rows)), NOT_EXPLAINED)
 
 
-def _system_packages(call: PartCall) -> Finding:
-    what, rest = _subcommand(call)
-    if what in ("install", "upgrade", "update", "dist-upgrade", "reinstall"):
-        return Finding(f"Downloads and installs {name_list(rest) or 'updates'}", INSTALLS)
-    if what in ("remove", "purge", "autoremove", "uninstall", "erase"):
-        return Finding(f"Uninstalls {name_list(rest) or 'packages'}", INSTALLS)
-    return Finding("Shows packages", HARMLESS) if what in ("list", "show", "search", "info") else NOT_EXPLAINED
+def _by_own_row(row: EffectRow, call: PartCall) -> Finding | None:
+    if row.arguments and (len(call.lines) > OWN_LINES or time.monotonic() > call.ends):
+        return Finding(f"May be a command that your settings describe (`{row.program}`)", row.tag, "", row.action)
+    return explain_by_row(row, call)
 
 
-def _node_packages(call: PartCall) -> Finding:
-    what, rest = _subcommand(call)
-    if what in ("install", "i", "ci", "add", "update", ""):
-        return Finding(f"Downloads and installs {name_list(rest) or 'the packages of the project'}", INSTALLS)
-    if what in ("uninstall", "remove", "rm"):
-        return Finding(f"Uninstalls {name_list(rest)}", INSTALLS)
-    if what in ("publish", "unpublish", "deprecate"):
-        return Finding(f"Changes what is published under the package's name (`{what}`)", AFFECTS_OTHERS, "", what)
-    if what in ("run", "test", "start", "exec", "build"):
-        named = " ".join(word.raw for word in (rest[:1] if what == "run" else ())) or what
-        return Finding(f"Runs the project's script `{named}`, which can do anything", RUNS_CODE)
-    return Finding("Shows packages", HARMLESS) if what in ("list", "ls", "view", "outdated") else NOT_EXPLAINED
+def _raised(found: Finding, own: Finding, name: str) -> Finding:
+    """Add what a row of the user's says."""
+    if own.level > found.level:
+        found = found._replace(tag=own.tag, action=own.action or f"run {name}")
+    if found.text == NOT_EXPLAINED.text:
+        return found._replace(text=own.text, detail=" ".join(filter(None, (found.detail, own.detail))))
+    return found._replace(detail=" ".join(filter(None, (found.detail, f"{own.text}.", own.detail))))
 
 
-def _run_project(call: PartCall) -> Finding:
-    return Finding(f"Runs {command_text(call.words)} of the project, which can do anything", RUNS_CODE)
+def _without_global_options(call: PartCall) -> tuple[PartCall, bool]:
+    """Remove the options before a subcommand of git, and return whether they are known to change nothing."""
+    words, here, is_plain = list(call.arguments), call.here, True
+    while words and words[0].text.startswith("-") and words[0].text != "--version":
+        option = words.pop(0).text
+        value = words.pop(0) if option in ("-C", "-c", "--git-dir", "--work-tree") and words else None
+        known = option in GLOBAL_OPTIONS or option == "-C" or (value is not None and value.text in SETTINGS)
+        is_plain = is_plain and known
+        if option == "-C" and value is not None and here is not None:
+            here = here / value.text if value.literal else here
+        elif value is not None and option != "-c":
+            here = None
+    return replace(call, words=[call.words[0], *words], here=here), is_plain
 
 
-def _run_tests(call: PartCall) -> Finding:
-    return Finding("Runs the project's tests, which are code", RUNS_CODE)
+def _git(call: PartCall) -> Finding | None:
+    name = call.arguments[0].text if call.arguments else ""
+    sub = replace(call, words=call.arguments)
+    if name == "checkout" and not sub.has("-b", "-B") and call.here is not None:
+        there = [word for word in sub.operands() if os.path.lexists(call.here / word.text)]
+        if there:
+            text = f"Throws away your uncommitted changes to {name_list(there)}"
+            return Finding(text, DELETES, "", "throw away changes")
+    return _push(sub) if name == "push" else None
 
 
-def _check_code(call: PartCall) -> Finding:
-    if call.has("--fix", "--fix-only") or (call.name in ("black", "isort") and not call.has("--check", "--diff")):
-        return Finding("Rewrites source files", CHANGES)
-    if call.name == "ruff" and _subcommand(call)[0] == "format" and not call.has("--check", "--diff"):
-        return Finding("Rewrites source files", CHANGES)
-    return Finding("Checks source files", RUNS_CODE)
+def _remove(call: PartCall) -> Finding | None:
+    words = call.operands()
+    return _deleting(call, words) if words else None
 
 
-def _interpreter(call: PartCall) -> Finding:
-    if [word.text for word in call.arguments[:1]] in (["--version"], ["-V"], ["-VV"]):
-        return Finding(f"Shows the version of {call.name}", HARMLESS)
-    module = call.value("-m")
-    if module is not None and module.text in ("pip", "pytest", "unittest"):
-        at = [word.text for word in call.words].index("-m")
-        return call.inner(call.words[at + 1 :]) if module.text != "unittest" else _run_tests(call)
-    if call.has("-c", "-e") and call.arguments:
-        return Finding(f"Runs {call.name} code; {CANNOT_TELL.replace('this', 'it')}", RUNS_CODE)
-    operands = call.operands("mWX")
-    if not operands and module is None:
-        downloaded = call.fed_by in DOWNLOADERS
-        text = "Runs what the part before downloads" if downloaded else "Runs what the part before prints, as code"
-        return Finding(
-            text, RUNS_DOWNLOADED if downloaded else RUNS_CODE, "", "run downloaded code" if downloaded else ""
-        )
-    named = f"the module `{module.raw}`" if module is not None else f"`{operands[0].raw}`"
-    return Finding(f"Runs {named}, which can do anything", RUNS_CODE)
+def _deleting(call: PartCall, words: Sequence[WordOfPart]) -> Finding:
+    """Describe a command that deletes its operands, with their number and size."""
+    paths = call.paths(words) if call.meter is not None else None
+    if paths is None or call.meter is None:
+        named = name_list(words) or "what it finds"
+        return Finding(f"Deletes {named}; what is deleted doesn't go to the trash", DELETES, "", "delete files")
+    sizes = [(path, call.meter.size_of(path)) for path in paths]
+    there = [(path, size) for path, size in sizes if size is not None]
+    missing = [word for word in words if not word.wild and call.here and not os.path.lexists(call.here / word.text)]
+    if not there:
+        return Finding(f"Deletes {name_list(words)}, which isn't there now", DELETES, "", "delete files")
+    files = sum(size.files for _, size in there)
+    folders = sum(size.folders for _, size in there)
+    size = bytes_text(sum(size.bytes for _, size in there))
+    more = "" if all(size.whole for _, size in there) else "more than "
+    counted = f"{more}{count_text(files, 'file')}"
+    what = f"{count_text(folders, 'folder')} with {counted}" if folders else counted
+    pronoun = "it doesn't" if files == 1 and not folders else "they don't"
+    each = " · ".join(
+        f"{_shown_path(path, call)}: {count_text(one.files, 'file')}, {bytes_text(one.bytes)}"
+        for path, one in there[:NAMES_SHOWN]
+    )
+    details = [f"{each}." if len(there) > 1 or folders else f"`{there[0][0].name}`."]
+    details += [f"{name_list(missing)} isn't there."] if missing else []
+    text = f"Deletes {what} ({more and 'over '}{size}); {pronoun} go to the trash"
+    return Finding(text, DELETES, " ".join(details), f"delete {counted}")
 
 
-def _download(call: PartCall) -> Finding:
-    address = next((word for word in call.operands("HdFoXuAebTm") if "." in word.text or "/" in word.text), None)
-    where = _host_text(address)
-    sends = ("-d", "--data", "--data-raw", "--data-binary", "--json", "-F", "--form", "-T", "--upload-file")
-    method = call.value("-X", "--request", "--method")
-    sends += ("--post-data", "--post-file", "--body-file")
-    if call.has(*sends) or (method is not None and method.text.upper() not in ("GET", "HEAD")):
-        return Finding(f"Sends data to {where}", LEAVES, "", "send data")
-    file = call.value("-o", "--output", "-O", "--output-document") if call.name == "curl" else call.value("-O")
-    if call.name == "curl" and call.has("-O", "--remote-name") and not call.has("-o", "--output"):
-        return Finding(f"Downloads a file from {where}", DOWNLOADS)
-    if file is not None and file.text not in ("-", "/dev/null"):
-        return Finding(f"Downloads from {where} to `{file.raw}`", DOWNLOADS)
-    return Finding(f"Downloads from {where}", DOWNLOADS)
-
-
-def _host_text(address: WordOfPart | None) -> str:
-    if address is None or not address.literal:
-        return "an address that can't be told"
-    text = address.text if "://" in address.text else f"//{address.text}"
-    try:
-        return f"`{urlsplit(text).hostname or address.text}`"
-    except ValueError:
-        return f"`{address.text}`"
-
-
-def _remote(call: PartCall) -> Finding:
-    host, command = _subcommand(call, "pioFlJLRDEbcemQSWw")
-    does = f"Runs {command_text(command)} on" if command else "Opens a shell on"
-    return Finding(f"{does} the computer `{host}`", LEAVES, "", f"use {host}")
-
-
-def _remote_copy(call: PartCall) -> Finding:
-    operands = call.operands("eFiPofB", ("--exclude", "--include", "--rsh", "--filter"))
-    if len(operands) < 2:
-        return NOT_EXPLAINED
-    *sources, target = operands
-    deletes = call.has("--delete", "--delete-after", "--delete-before", "--remove-source-files")
-    if ":" in target.text.split("/", 1)[0]:
-        return Finding(f"Sends {name_list(sources)} to `{target.raw}`", LEAVES, "", "send files")
-    if any(":" in word.text.split("/", 1)[0] for word in sources):
-        return Finding(f"Downloads {name_list(sources)} to `{target.raw}`", DOWNLOADS)
-    text = f"Copies {name_list(sources)} to `{target.raw}`"
-    if deletes:
-        return Finding(f"{text} and deletes what isn't in both", DELETES, "", "delete files")
-    return Finding(text, CHANGES)
-
-
-def _containers(call: PartCall) -> Finding:
-    compose = call.name.endswith("-compose") or "compose" in [word.text for word in call.arguments[:1]]
-    what, rest = _subcommand(call, "fp" if compose else "H")
-    first = rest[0].text if rest else ""
-    if what in ("image", "container", "volume", "network", "system", "compose", "buildx"):
-        what, rest, group = first, rest[1:], what
-    else:
-        group = "volume" if compose else "container"
-    if what in ("ps", "images", "ls", "logs", "inspect", "version", "info", "stats", "top", "port", "df", "config"):
-        return Finding("Shows containers and images", HARMLESS)
-    if what in ("rm", "rmi", "prune") or (what == "down" and call.has("-v", "--volumes")):
-        named = name_list(rest) or ("unused data" if what == "prune" else "containers and their volumes")
-        return Finding(
-            f"Deletes {'the ' + group + ' ' if rest else ''}{named}", DELETES, "", "delete containers or images"
-        )
-    if what in ("push", "login"):
-        return Finding(f"Publishes {name_list(rest) or 'an image'}", AFFECTS_OTHERS, "", "publish an image")
-    if what in ("pull", "load", "import"):
-        return Finding(f"Downloads the image {name_list(rest)}", DOWNLOADS)
-    if what in ("stop", "kill", "restart", "pause", "down"):
-        return Finding(f"Stops the containers {name_list(rest)}".rstrip(), STOPS)
-    if what in ("run", "exec", "build", "up", "start", "create", "cp"):
-        return Finding(f"Runs code in a container (`{what}`), which can do anything", RUNS_CODE)
-    return NOT_EXPLAINED
-
-
-_CLOUD_READS: Final = ("get", "list", "ls", "describe", "show", "view", "status", "logs", "version", "plan", "whoami")
-_CLOUD_DELETES: Final = ("delete", "rm", "rb", "destroy", "terminate", "remove", "drain", "purge")
-
-
-def _cloud(call: PartCall) -> Finding:
-    words = [word.text for word in call.operands("ncRfpo")][:3]
-    said = command_text(call.words[: 1 + len(words)])
-    if any(word.split("-")[0] in _CLOUD_DELETES for word in words):
-        return Finding(
-            f"Deletes something on a service others may use ({said})", AFFECTS_OTHERS, "", "delete remote data"
-        )
-    if any(word.split("-")[0] in _CLOUD_READS for word in words):
-        return Finding(f"Shows data of a service ({said})", DOWNLOADS)
-    return Finding(f"Changes something on a service others may use ({said})", AFFECTS_OTHERS, "", "change a service")
-
-
-def _service(call: PartCall) -> Finding:
-    what, rest = _subcommand(call)
-    if what in ("status", "list-units", "is-active", "show", "cat"):
-        return Finding("Shows the state of services", HARMLESS)
-    return Finding(f"Changes services of this computer: {name_list(rest)} (`{what}`)", CHANGES_SYSTEM)
-
-
-def _database(call: PartCall) -> Finding:
-    text = " ".join(word.text for word in call.arguments).lower()
-    if any(f"{word} " in text for word in ("drop", "delete", "truncate")):
-        return Finding("Deletes data of a database", DELETES, "", "delete data of a database")
-    return Finding("Runs statements in a database", RUNS_CODE)
+def _shown_path(path: Path, call: PartCall) -> str:
+    normal = os.path.normpath(path)
+    root = str(call.workspace.root)
+    return os.path.relpath(normal, root) if normal.startswith(f"{root}{os.sep}") else normal
 
 
 def _find(call: PartCall) -> Finding:
@@ -271,7 +181,7 @@ def _find(call: PartCall) -> Finding:
             return inner._replace(detail=" ".join(filter(None, (inner.detail, detail))))
     if any(text.startswith("-") and text not in _FINDS_ONLY for text in texts):
         return NOT_EXPLAINED
-    return reading(call, starts, f"Searches for files below {where}")
+    return reading(call, starts, Finding(f"Searches for files below {where}", "Harmless"))
 
 
 def _find_deleting(call: PartCall, starts: list[WordOfPart], texts: list[str], where: str) -> Finding:
@@ -281,7 +191,10 @@ def _find_deleting(call: PartCall, starts: list[WordOfPart], texts: list[str], w
     paths = call.paths(starts) if starts else here
     if call.meter is None or paths is None or not counted:
         return Finding(
-            f"Deletes the files it finds below {where}; they don't go to the trash", DELETES, "", "delete files"
+            f"Deletes the files it finds below {where}; they don't go to the trash",
+            DELETES,
+            "",
+            "delete files",
         )
     names = (tests["-name"],) if "-name" in tests else ()
     sizes = [call.meter.matching(path, names, kind=tests.get("-type", "")) for path in paths]
@@ -292,115 +205,63 @@ def _find_deleting(call: PartCall, starts: list[WordOfPart], texts: list[str], w
     return Finding(text, DELETES, "", f"delete {found}")
 
 
-def _for_each(call: PartCall) -> Finding:
-    """Describe ``xargs`` and similar programs."""
-    words = list(call.arguments)
-    while words and words[0].text.startswith("-"):
-        option = words.pop(0).text
-        if option in ("-n", "-I", "-P", "-L", "-s", "-d", "-E", "--max-args", "--max-procs", "--delimiter") and words:
-            words.pop(0)
-    if not words:
-        return Finding("Prints its input", HARMLESS)
-    name = words[0].text.rpartition("/")[2]
-    if name in _DELETES:
-        return _delete_input(words)
-    inner = call.inner(words)
-    detail = "It does so for what the part before prints."
-    if inner is NOT_EXPLAINED and name in _READ_NAMES:
-        inner = Finding(f"Runs `{name}`, which only reads", HARMLESS)
-    return inner._replace(detail=" ".join(filter(None, (inner.detail, detail))))
+def _push(git: PartCall) -> Finding:
+    operands = git.operands("-o")
+    remote = operands[0].text if operands else "origin"
+    refs = operands[1:]
+    repository = _repository_at(git.here)
+    target = _remote_text(remote, repository)
+    forced = git.has("-f", "--force", "--force-with-lease", "--mirror") or any(ref.text.startswith("+") for ref in refs)
+    deleted = [ref for ref in refs if git.has("-d", "--delete") or ref.text.startswith(":")]
+    if deleted:
+        names = name_list([ref._replace(raw=ref.raw.lstrip(":")) for ref in deleted])
+        return Finding(f"Deletes the branch {names} on {target}", "Affects others", "", "delete a remote branch")
+    branch = refs[0].text.lstrip("+").rpartition(":")[2] if refs else _current_branch(repository)
+    named = f"the branch `{branch}`" if branch else "your branch"
+    if forced:
+        detail = "Commits that exist only there would be lost."
+        return Finding(f"Force-pushes: replaces {named} on {target}", "Affects others", detail, "force-push")
+    return Finding(f"Sends the commits of {named} to {target}", "Leaves this computer", "", "push")
 
 
-def _delete_input(words: list[WordOfPart]) -> Finding:
-    """Describe a deletion of the files listed on standard input."""
-    text = "Deletes every file that the part before names; they don't go to the trash"
-    return Finding(text, DELETES, f"Runs {command_text(words)} for each.", "delete files")
+def _repository_at(here: Path | None) -> Repository | None:
+    if here is None:
+        return None
+    try:
+        return find_repository(here, os.path.expanduser("~"))
+    except (UnknownCommand, OSError):
+        return None
 
 
-def _as_administrator(call: PartCall) -> Finding:
-    words = list(call.arguments)
-    while words and words[0].text.startswith("-"):
-        option = words.pop(0).text
-        if option in ("-u", "-g", "-C", "-p", "-h") and words:
-            words.pop(0)
-    if not words:
-        return Finding("Opens a shell as administrator", AS_ADMINISTRATOR, "", "run as administrator")
-    inner = call.inner(words)
-    tag: EffectTag = inner.tag if inner.tag.risk == "high" else AS_ADMINISTRATOR
-    action = f"{inner.action} as administrator" if inner.action else "run as administrator"
-    return Finding(f"{inner.text}, as administrator of this computer", tag, inner.detail, action)
+def _remote_text(remote: str, repository: Repository | None) -> str:
+    """Format a remote for display, as its URL if the repository defines it: ``github.com/acme/penguins``."""
+    if "/" in remote or ":" in remote or repository is None:
+        return f"`{_plain_address(remote)}`"
+    found = (one for one in repository.settings if one.section == "remote" and one.part == remote and one.name == "url")
+    setting = next(found, None)
+    return f"`{_plain_address(setting.value)}`" if setting is not None else f"`{remote}`"
 
 
-def _wrapped(call: PartCall) -> Finding:
-    """Describe the command started by a wrapper such as ``env``, ``nohup`` or ``time``."""
-    words = list(call.arguments)
-    while words and (words[0].text.startswith("-") or "=" in words[0].text):
-        option = words.pop(0).text
-        if option in ("-n", "-k", "-s", "-o", "-e", "-i", "--signal", "-u", "-C") and words and call.name != "env":
-            words.pop(0)
-    if call.name == "timeout" and words:
-        words.pop(0)
-    if not words:
-        return Finding("Shows variables of the environment", HARMLESS) if call.name == "env" else NOT_EXPLAINED
-    if call.name == "command" and call.has("-v", "-V"):
-        return Finding("Shows where a program is", HARMLESS)
-    return call.inner(words)
+def _plain_address(address: str) -> str:
+    """Strip protocol, user and password from an address."""
+    rest = address.partition("://")[2] or address
+    host, slash, path = rest.partition("/")
+    return f"{host.rpartition('@')[2]}{slash}{path}".removesuffix(".git").replace(":", "/", 1)
 
 
-def _shell(call: PartCall) -> Finding:
-    """Describe a shell that runs a script. ``-c`` with a literal string has already been split into parts."""
-    operands = call.operands()
-    if operands and not call.has("-c"):
-        return Finding(f"Runs the script `{operands[0].raw}`, which can do anything", RUNS_CODE)
-    if call.has("-c") or not call.fed_by:
-        return Finding(CANNOT_TELL, UNKNOWN)
-    return _interpreter(call)
+def _current_branch(repository: Repository | None) -> str:
+    if repository is None:
+        return ""
+    try:
+        head = (repository.git / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else ""
 
 
-def _notebook(call: PartCall) -> Finding:
-    what, rest = _subcommand(call)
-    if what in ("nbconvert", "execute", "run") or call.name == "papermill":
-        runs = call.has("--execute") or call.name == "papermill" or what != "nbconvert"
-        text = f"{'Runs' if runs else 'Converts'} the notebook {name_list(rest) or 'it is given'}"
-        return Finding(text, RUNS_CODE if runs else CHANGES)
-    return Finding("Starts Jupyter or changes its settings", RUNS_CODE)
-
-
-def _publish(call: PartCall) -> Finding:
-    return Finding(f"Publishes a package for everyone ({command_text(call.words[:2])})", AFFECTS_OTHERS, "", "publish")
-
-
-def _cargo(call: PartCall) -> Finding:
-    what, _ = _subcommand(call)
-    return _publish(call) if what == "publish" else _run_project(call)
-
-
-# Program -> function that describes a call.
-PROGRAMS: Final[Mapping[str, Callable[[PartCall], Finding]]] = {
-    **dict.fromkeys(("pip", "pip3", "uv", "conda", "mamba", "poetry", "pipx", "pdm"), _python_packages),
-    **dict.fromkeys(("apt", "apt-get", "brew", "dnf", "yum", "apk", "snap"), _system_packages),
-    **dict.fromkeys(("npm", "pnpm", "yarn"), _node_packages),
-    **dict.fromkeys(("make", "just", "tox", "nox", "npx", "uvx", "cmake", "go", "gradle", "mvn"), _run_project),
-    "cargo": _cargo,
-    "pytest": _run_tests,
-    **dict.fromkeys(("ruff", "black", "isort", "mypy", "pyright", "flake8", "pylint", "eslint", "tsc"), _check_code),
-    **dict.fromkeys(INTERPRETERS, _interpreter),
-    **dict.fromkeys(SHELLS, _shell),
-    **dict.fromkeys(DOWNLOADERS, _download),
-    **dict.fromkeys(("ssh", "mosh"), _remote),
-    **dict.fromkeys(("scp", "rsync", "sftp"), _remote_copy),
-    **dict.fromkeys(("docker", "podman", "docker-compose"), _containers),
-    **dict.fromkeys(
-        ("gh", "glab", "aws", "gcloud", "az", "kubectl", "helm", "terraform", "heroku", "databricks", "gsutil"), _cloud
-    ),
-    **dict.fromkeys(("systemctl", "service", "launchctl"), _service),
-    **dict.fromkeys(("psql", "mysql", "sqlite3", "mongosh", "redis-cli", "duckdb"), _database),
+# Programs that are explained by code, and by rows where that returns None.
+_BY_CODE: Final[Mapping[str, Callable[[PartCall], Finding | None]]] = {
+    **dict.fromkeys(("rm", "unlink"), _remove),
     "find": _find,
-    **dict.fromkeys(("xargs", "parallel"), _for_each),
-    **dict.fromkeys(("sudo", "doas", "su", "pkexec"), _as_administrator),
-    **dict.fromkeys(
-        ("env", "nohup", "time", "timeout", "nice", "stdbuf", "setsid", "command", "exec", "builtin"), _wrapped
-    ),
-    **dict.fromkeys(("jupyter", "papermill"), _notebook),
-    **dict.fromkeys(("twine", "flit"), _publish),
+    "git": _git,
 }

@@ -5,8 +5,9 @@ such.
 """
 
 import os
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,25 +16,16 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_line import command_line
 from vibe_jupyter.permissions.shell.command_parts import CommandPart, Join, command_parts
-from vibe_jupyter.permissions.shell.effect_git import explain_git
-from vibe_jupyter.permissions.shell.effect_programs import INTERPRETERS, PROGRAMS, SHELLS
-from vibe_jupyter.permissions.shell.effect_words import (
-    CHANGES,
-    DELETES,
-    EVERYDAY,
-    HARMLESS,
-    NOT_EXPLAINED,
-    UNKNOWN,
-    Finding,
-    PartCall,
-)
+from vibe_jupyter.permissions.shell.effect_programs import OWN_SECONDS, explain_program
+from vibe_jupyter.permissions.shell.effect_rows import RISKS
+from vibe_jupyter.permissions.shell.effect_words import DELETES, LEVELS, NOT_EXPLAINED, Finding, PartCall
 from vibe_jupyter.permissions.shell.measuring import Meter
 
 if TYPE_CHECKING:
     from vibe_jupyter.protocol import Risk
 
 INNER_DEPTH: Final = 3  # nesting depth of commands within commands, such as `sudo sh -c '…'`
-_LEVELS: Final[tuple["Risk", ...]] = ("low", "medium", "high")
+_SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
 _JOINS: Final[dict[Join, str]] = {
     "": "",
     "&&": "Runs only if the part before works (`&&`).",
@@ -61,7 +53,7 @@ class PartEffect(NamedTuple):
 
 def worst_risk(effects: Sequence[PartEffect]) -> "Risk":
     """Return the highest risk level of the parts, or "medium" if there are none."""
-    return _LEVELS[max((_LEVELS.index(effect.risk) for effect in effects), default=1)]
+    return LEVELS[max((LEVELS.index(effect.risk) for effect in effects), default=1)]
 
 
 def explain_command(command: str, workspace: Workspace, *, measure: bool) -> tuple[PartEffect, ...]:
@@ -111,7 +103,7 @@ def _inner_parts(part: CommandPart, depth: int) -> tuple[CommandPart, ...] | Non
     name = os.path.basename(words[0].text) if words else ""
     if name == "eval" and len(words) > 1 and all(word.literal for word in words):
         return _parts_of(" ".join(word.text for word in words[1:]), depth + 1)
-    if name in SHELLS and len(words) == 3 and words[1].text in ("-c", "-lc", "-ec") and words[2].literal:
+    if name in _SHELLS and len(words) == 3 and words[1].text in ("-c", "-lc", "-ec") and words[2].literal:
         return _parts_of(words[2].text, depth + 1)
     return None
 
@@ -121,6 +113,7 @@ class _Explaining:
     workspace: Workspace
     meter: Meter | None
     here: Path | None  # working directory of the next part, or None if unknown
+    ends: float = field(default_factory=lambda: time.monotonic() + OWN_SECONDS)
     _depth: int = 0
 
     def effects(self, parts: Sequence[CommandPart]) -> Iterator[PartEffect]:
@@ -140,45 +133,36 @@ class _Explaining:
         if name in ("cd", "pushd", "popd"):
             return self._change_folder(part)
         fed_by = (before if part.join == "|" else "") or ("a file" if part.fed else "")
-        finding = self._explain(PartCall(part.words, self.workspace, self.here, self.meter, self._explain, fed_by))
-        return NOT_EXPLAINED if finding.tag.risk != "high" and any(map(_is_hook, part.assigns)) else finding
+        finding = self._explain(
+            PartCall(part.words, self.workspace, self.here, self.meter, self._explain, fed_by, self.ends)
+        )
+        return NOT_EXPLAINED if RISKS[finding.tag] != "high" and any(map(_is_hook, part.assigns)) else finding
 
     def _explain(self, call: PartCall) -> Finding:
-        """Explain one command by the tables. Commands that it starts are explained recursively."""
+        """Explain one command, and the commands that it starts."""
         if self._depth > INNER_DEPTH or not call.words[0].literal or call.words[0].wild:
             return NOT_EXPLAINED
         self._depth += 1
         try:
-            return self._by_table(call)
+            return explain_program(call)
         finally:
             self._depth -= 1
 
-    def _by_table(self, call: PartCall) -> Finding:
-        written, name = call.words[0].text, call.name
-        if "/" in written and not written.startswith(("/bin/", "/usr/bin/", "/usr/sbin/", "/sbin/")):
-            return Finding(f"Runs the program `{written}`, which can do anything", UNKNOWN)
-        if name == "git":
-            return explain_git(call)
-        explain = EVERYDAY.get(name) or PROGRAMS.get(name)
-        if explain is None and any(name.startswith(f"{one}3.") for one in INTERPRETERS):
-            explain = PROGRAMS["python"]
-        return explain(call) if explain is not None else NOT_EXPLAINED
-
     def _assignment(self, part: CommandPart) -> Finding:
         if part.redirections and not part.assigns:
-            return Finding(f"Creates or empties `{part.redirections[0].target.raw}`", CHANGES)
+            return Finding(f"Creates or empties `{part.redirections[0].target.raw}`", "Changes files")
         if not part.assigns or any(map(_is_hook, part.assigns)):
             return NOT_EXPLAINED
-        return Finding(f"Sets {', '.join(f'`{name}`' for name in dict.fromkeys(part.assigns))}", HARMLESS)
+        return Finding(f"Sets {', '.join(f'`{name}`' for name in dict.fromkeys(part.assigns))}", "Harmless")
 
     def _change_folder(self, part: CommandPart) -> Finding:
         if part.words[0].text == "cd" and len(part.words) == 2 and part.words[1].literal and self.here is not None:
             target = part.words[1]
             certain = not (part.conditional or part.repeated or part.join in ("||", "|", "&"))
             self.here = self.here / target.text if certain and not target.wild and target.text != "-" else None
-            return Finding(f"Changes to the folder `{target.raw}`", HARMLESS)
+            return Finding(f"Changes to the folder `{target.raw}`", "Harmless")
         self.here = None
-        return Finding("Changes to another folder", HARMLESS)
+        return Finding("Changes to another folder", "Harmless")
 
     def _with_redirections(self, part: CommandPart, finding: Finding) -> Finding:
         for redirection in part.redirections:
@@ -190,9 +174,9 @@ class _Explaining:
             appends = redirection.operator.endswith(">>")
             verb = "Appends" if appends else "Writes"
             note = "" if appends else self._overwritten(target.text if target.literal and not target.wild else "")
-            if finding.tag.risk == "low":
+            if RISKS[finding.tag] == "low":
                 text = f"{verb} what `{part.words[0].raw if part.words else part.raw}` prints to `{target.raw}`{note}"
-                finding = finding._replace(text=text, tag=CHANGES)
+                finding = finding._replace(text=text, tag="Changes files")
             elif part.words:
                 detail = " ".join(filter(None, (f"{verb} its output to `{target.raw}`{note}.", finding.detail)))
                 finding = finding._replace(detail=detail)
@@ -219,7 +203,7 @@ def _effect(part: CommandPart, finding: Finding) -> PartEffect:
         part=part.raw,
         text=finding.text,
         detail=detail,
-        tag=finding.tag.words,
-        risk=finding.tag.risk,
+        tag=finding.tag,
+        risk=RISKS[finding.tag],
         action=finding.action,
     )
