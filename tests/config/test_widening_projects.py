@@ -58,6 +58,7 @@ WIDER = (
     '[session_logging]\nsave_dir = "/tmp/theirs"',
     *('[privacy]\nmode = "open"', '[privacy]\nallow = ["*"]', '[sandbox]\nexplore = "sandbox"'),
     '[variables]\nai_repr = ["theirs.Class"]',
+    '[[command_effects]]\nprogram = "curl"\ntext = "Is harmless"\ntag = "Harmless"',
     *('[gateway]\nhosts = ["theirs.example"]', '[gateway]\norigins = ["https://theirs.example"]'),
     *(
         '[gateway]\nallow = ["*"]',

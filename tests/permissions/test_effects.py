@@ -106,6 +106,7 @@ CORPUS = [
     ("git clean -n", "low", "Lists files that git doesn't track"),
     ("git push origin main", "high", "Sends the commits of the branch `main` to `origin`"),
     ("git push --force origin main", "high", "Force-pushes: replaces the branch `main` on `origin`"),
+    ("git push -uf origin main", "high", "Force-pushes: replaces the branch `main` on `origin`"),
     ("git push origin +main", "high", "Force-pushes: replaces the branch `main` on `origin`"),
     ("git push origin --delete old", "high", "Deletes the branch `old` on `origin`"),
     ("git branch -D old", "high", "Deletes the branch `old`, even if its commits are nowhere else"),

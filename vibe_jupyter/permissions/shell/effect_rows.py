@@ -19,7 +19,7 @@ _SHIPPED: Final = Path(__file__).with_name("effects.toml")
 PATTERN_LIMIT: Final = 200  # characters of a user's pattern
 REPEATS_LIMIT: Final = 2  # repetitions in it: each multiplies its time by the length of the arguments
 BLANK: Final = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")  # a name in a sentence, with its default
-_NAMES: Final = frozenset(
+NAMES: Final = frozenset(
     {"names", "first", "files", "sources", "target", "word", "host", "program", "command", "started"}
 )
 _LITERAL: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)  # parts of a pattern in which * and + are characters
@@ -98,7 +98,7 @@ def read_row(written: object) -> EffectRow:
 def _check_row(row: EffectRow) -> EffectRow:
     """Refuse what no row can mean, and a pattern that may take long: Python's have no time limit."""
     names = [name for sentence in (row.text, row.action) for name, _ in BLANK.findall(sentence)]
-    if unknown := [name for name in names if name not in _NAMES and not name.isdecimal()]:
+    if unknown := [name for name in names if name not in NAMES and not name.isdecimal()]:
         raise ValueError(f"{{{unknown[0]}}} in text or action stands for nothing; leave it out")
     if not row.program.strip("| ") or not row.text.strip():
         raise ValueError("program and text must not be empty")
@@ -110,7 +110,7 @@ def _check_row(row: EffectRow) -> EffectRow:
         raise ValueError("text or action names a group that arguments doesn't have")
     plain = _LITERAL.sub("x", row.arguments)
     long = len(row.arguments) > PATTERN_LIMIT or len(_REPEAT.findall(plain)) > REPEATS_LIMIT
-    if long or re.search(r"\)[*+{]|\(\?P=", plain) or re.search(r"\\\d", row.arguments):
+    if long or re.search(r"\)[*+{]|\(\?(?:P=|#|\w*x)", row.arguments) or re.search(r"\\\d", row.arguments):
         raise ValueError(
             f"arguments may take long to compare; use at most {PATTERN_LIMIT} characters and {REPEATS_LIMIT} of * and "
             "+, none of them behind a group, and no reference to a group"
