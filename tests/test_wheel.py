@@ -76,7 +76,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_carries_the_page_and_the_prompts_and_nothing_of_the_workshop(built: Path) -> None:
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
     prompts = {path.relative_to(ROOT).as_posix() for path in (ROOT / "vibe_jupyter").rglob("*.md")}
-    assert {*STATIC, *prompts} <= names
+    assert {*STATIC, *prompts, "vibe_jupyter/permissions/shell/effects.toml"} <= names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"vibe_jupyter"}
 
 
