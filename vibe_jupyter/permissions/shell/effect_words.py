@@ -218,7 +218,7 @@ def only_reads(call: PartCall) -> bool:
     try:
         if row is not None and not row.words:
             row.parse(arguments, call.name)
-        elif call.name == "git" and (sub := SUBCOMMANDS.get(arguments[0].text)) is not None:
+        elif call.name == "git" and arguments and (sub := SUBCOMMANDS.get(arguments[0].text)) is not None:
             end = next((at for at, one in enumerate(arguments) if one.text == "--"), len(arguments))
             sub.options.parse(arguments[1:end], f"git {arguments[0].text}")
     except UnknownCommand:
