@@ -87,7 +87,8 @@ class PartCall:
             valued: Options that take the next word as their value, such as ``-n --lines``.
         """
         options = valued.split()
-        letters = {option[1] for option in options if len(option) == 2}
+        letters = "".join(option[1] for option in options if len(option) == 2)
+        ends = re.compile(rf"-(?!-)[^{letters}]*[{letters}]") if letters else None
         out: list[WordOfPart] = []
         words = iter(self.arguments)
         for word in words:
@@ -95,8 +96,8 @@ class PartCall:
                 return [*out, *words]
             if not word.text.startswith("-") or word.text == "-":
                 out.append(word)
-            elif word.text in options or (not word.text.startswith("--") and word.text[-1] in letters):
-                next(words, None)
+            elif word.text in options or (ends is not None and ends.fullmatch(word.text)):
+                next(words, None)  # in `-XPOST` the value is attached
         return out
 
     def inner(self, words: Sequence[WordOfPart], fed_by: str = "") -> Finding:
