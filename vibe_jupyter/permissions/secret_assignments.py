@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Final
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
+from vibe_jupyter.permissions.secret_rules import secret_rules
 from vibe_jupyter.permissions.secret_shapes import SHORTEST, Span, Strength, fits, kind_of, looks_random, strength
 
 _LONGEST_VALUE: Final = 8_000  # characters of one value
@@ -38,37 +39,10 @@ _NAMED: Final = lazy_pattern(
     rf"""(?<![\w.-])-{{0,2}}+(?P<name>{_NAME})(?P<close>["'\])\\]{{0,6}}+)[ \t]{{0,16}}+"""
     rf"""(?P<sep>=>|:=|<-|={{1,3}}+|!==?|:(?!:)|,(?=[ \t]{{0,8}}(?:default[ ]?=[ ]?)?["']))[ \t]{{0,16}}+"""
 )
-_OPTION: Final = lazy_pattern(r"""(?<![\w-])--(?P<name>[A-Za-z][\w-]{2,40}+)[ \t]{1,4}+(?=[^\s-])""")
-_SQL: Final = lazy_pattern(r"""(?i)\b(?:password|identified\s{1,4}by)\s{1,4}(?=['"])""")
-_TAG: Final = lazy_pattern(rf"""<(?P<name>{_NAME})(?:\s[^<>]{{0,200}}+)?>(?P<value>[^<>\n]{{1,2000}}+)</""")
-_PAIR: Final = lazy_pattern(
-    rf"""(?i)\b(?:key|name)\s{{0,4}}=\s{{0,4}}["'](?P<name>{_NAME})["']\s{{1,8}}value\s{{0,4}}=\s{{0,4}}(?=["'])"""
-)
-# ``- name: DB_PASSWORD`` followed by ``value: …``, in YAML and JSON.
-_ENTRY: Final = lazy_pattern(
-    rf"""["']?\b(?:key|name|Key|Name)["']?\s{{0,4}}[:=]\s{{0,4}}["']?(?P<name>{_NAME})["']?\s{{0,4}},?\s{{0,40}}"""
-    r"""["']?\b[vV]alue["']?\s{0,4}[:=][ \t]{0,4}"""
-)
-_ENTRY_TURNED: Final = lazy_pattern(
-    r"""["'][vV]alue["']\s{0,4}:\s{0,4}["'](?P<value>[^"'\n]{4,2000}+)["']\s{0,4},\s{0,40}"""
-    rf"""["'](?:key|name|Key|Name)["']\s{{0,4}}:\s{{0,4}}["'](?P<name>{_NAME})["']"""
-)
 # A value on the next line, in YAML.
 _BLOCK: Final = lazy_pattern(
     rf"""(?<![\w.-])(?P<name>{_NAME})["']?[ \t]{{0,8}}:[ \t]{{0,8}}(?P<sign>[|>][+-]?)?[ \t]{{0,8}}\r?\n"""
     r"""(?=[ \t]{1,40}["']?(?P<value>[^\s"'][^\n"']{3,2000}+))"""
-)
-_COMMAND: Final = lazy_pattern(
-    rf"""(?:env|setx|setenv|(?:configure|config|secret|secrets)[ ]set)[ ]{{1,4}}(?P<name>{_NAME})[ ]{{1,4}}"""
-    r"""(?:--body[ =]|-b[ ]|--value[ =])?(?=[^\s=-])"""
-)
-_SETS: Final = ("env ", "setx ", " set ")
-_TERRAFORM: Final = lazy_pattern(
-    rf"""variable\s{{1,4}}"(?P<name>{_NAME})"\s{{0,4}}\{{[^{{}}]{{0,200}}?default\s{{0,8}}=\s{{0,8}}(?=")"""
-)
-# Text before the password in a pair of user and password.
-_SECOND: Final = lazy_pattern(
-    r"""(?:\bauth\s{0,4}=\s{0,4}|(?:Basic|Digest|Proxy)Auth|\blogin)\(\s{0,16}[^,()\n]{1,100}+,\s{0,16}(?=[rb]?["'])"""
 )
 _PROSE: Final = lazy_pattern(
     r"""(?i)\b(?P<name>password|passphrase|passwd|token|api[ _-]?key|secret key|access key|secret)\b"""
@@ -134,8 +108,8 @@ def assigned(text: str) -> Iterator[Span]:
             for span in _values(text, found, said):
                 covered = max(covered, span.end)
                 yield span
-    yield from _written_otherwise(text)
-    yield from _columns(text)
+    for find in (_by_rule, _said, _unpacked, _sections, _labelled, _columns):
+        yield from find(text)
 
 
 def _name_of(text: str, found: re.Match[str]) -> str:
@@ -144,50 +118,17 @@ def _name_of(text: str, found: re.Match[str]) -> str:
     return name[1:] if name[0] in "nrt" and text[found.start("name") - 1 : found.start("name")] == "\\" else name
 
 
-def _written_otherwise(text: str) -> Iterator[Span]:
+def _by_rule(text: str) -> Iterator[Span]:
     """Find ``--password …``, ``PASSWORD '…'``, ``key="password" value="…"`` and ``<password>…</password>``."""
-    for literal, pattern in ((" --", _OPTION), ("value", _PAIR), (" '", _SQL), (' "', _SQL)):
-        if literal not in text:
-            continue
-        for found in pattern.finditer(text):
-            name = found["name"] if "name" in pattern.groupindex else "password"
-            if (said := strength(name)) is not Strength.NONE:
-                for start, end in _value_at(text, found.end(), bare=pattern is _OPTION):
-                    yield from _span(text, start, end, name, said)
-    yield from _entries(text)
-    yield from _commands(text)
-    yield from _said(text)
-    yield from _unpacked(text)
-    yield from _sections(text)
-    yield from _labelled(text)
-    if "</" in text:
-        for found in _TAG.finditer(text):
-            yield from _span(text, *found.span("value"), found["name"], strength(found["name"]))
-
-
-def _entries(text: str) -> Iterator[Span]:
-    """Find entries with the name in one field and the value in another."""
-    lower = text.lower()
-    if "value" in lower and ("name" in lower or "key" in lower):
-        for found in _ENTRY.finditer(text):
-            said = strength(found["name"])
-            for start, end in _value_at(text, found.end(), bare=True):
-                yield from _span(text, start, end, found["name"], said)
-    if ('value"' in lower or "value'" in lower) and ("name" in lower or "key" in lower):
-        for found in _ENTRY_TURNED.finditer(text):
-            yield from _span(text, *found.span("value"), found["name"], strength(found["name"]))
-
-
-def _commands(text: str) -> Iterator[Span]:
-    """Find names and values in arguments of commands and calls."""
-    for literals, pattern, bare in ((_SETS, _COMMAND, True), (("variable",), _TERRAFORM, False)):
-        for found in pattern.finditer(text) if any(map(text.__contains__, literals)) else ():
-            for start, end in _value_at(text, found.end(), bare=bare):
-                yield from _span(text, start, end, found["name"], strength(found["name"]))
-    if "Auth(" in text or "login(" in text or "auth" in text:
-        for found in _SECOND.finditer(text):
-            for start, end in _value_at(text, found.end(), bare=False):
-                yield from _span(text, start, end, "password", Strength.PASSWORD)
+    for rule in secret_rules().assignments:
+        if any(map(text.__contains__, rule.keywords)):
+            groups = rule.pattern.groupindex
+            for found in rule.pattern.finditer(text):
+                name = found["name"] if "name" in groups else "password"
+                if (said := strength(name)) is not Strength.NONE:
+                    whole = [found.span("value")] if "value" in groups else _value_at(text, found.end(), bare=rule.bare)
+                    for start, end in whole:
+                        yield from _span(text, start, end, name, said)
 
 
 def _said(text: str) -> Iterator[Span]:

@@ -4,66 +4,27 @@ strength("DB_PASSWORD")              # Strength.PASSWORD
 holds_secret("token_count", "1000")  # False: the name describes a count
 holds_secret("token", "the")         # False: a token is never a plain word
 
-The formats follow the rules of gitleaks and detect-secrets. Every pattern runs in linear time: quantifiers are
-possessive or bounded, and a rule is tried only if its literal occurs in the text.
+The forms and the parts of names are data, in `secret_rules.toml`; here is what a pattern can't say.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
+from vibe_jupyter.permissions.secret_rules import ShapeRule, secret_rules
 
 NAME_LIMIT: Final = 64  # characters of a name; longer ones were not chosen by a person
 SHORTEST_PASSWORD: Final = 4  # characters of a value that counts as a password
 SHORTEST: Final = 8  # characters of a value that counts as any other secret
 _SHORTEST_RANDOM: Final = 12  # minimum number of characters for letters and digits to look random
-
 _MANY_LETTERS: Final = 18  # minimum number of letters for mixed case to look random
-
 _PART: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-_PASSWORD_PARTS: Final = frozenset(
-    {"pwd", "passwd", "passphrase", "passcode", "psk", "passwort", "kennwort", "contrasena"}
-)
-_LAST_PASSWORD_PARTS: Final = frozenset({"pass", "pw"})
-# Parts before a ``pass`` that is no password
-_FILTERS: Final = frozenset({"low", "high", "band", "all", "by", "single", "first", "second"})
-_PASSWORD_INSIDE: Final = ("password", "passwd", "passphrase", "contraseña")
-_STRONG_PARTS: Final = frozenset({"secret", "secrets", "credential", "credentials", "creds", "authorization", "apikey"})
-_STRONG_INSIDE: Final = (
-    *("apikey", "accesskey", "secretkey", "privatekey", "signingkey", "encryptionkey", "masterkey", "accountkey"),
-    *("servicekey", "clientkey", "authkey", "sharedkey", "deploykey", "licensekey", "sshkey", "clientsecret"),
-    *("authtoken", "accesstoken", "refreshtoken", "bearertoken", "sessiontoken", "apitoken", "bottoken", "idtoken"),
-    *("connectionstring", "connstr", "setcookie", "webhookurl", "databaseurl"),
-)
-_WEAK_PARTS: Final = frozenset(
-    {"token", "tokens", "auth", "cookie", "cookies", "session", "sessionid", "sid", "jwt", "bearer", "dsn", "otp"}
-    | {"signature", "sig", "sas", "hmac", "webhook", "salt", "license", "pat"}
-)
-# A last part that gives the name another meaning: ``token_count``, ``password_file``.
-_SAYS_WHAT_IT_IS: Final = frozenset(
-    {"count", "counts", "type", "types", "len", "length", "limit", "limits", "size", "sizes", "name", "names", "field"}
-    | {"label", "labels", "expiry", "expires", "expiration", "in", "at", "ttl", "path", "file", "policy", "required"}
-    | {"enabled", "valid", "rate", "index", "idx", "column", "columns", "env", "var", "variable", "prompt", "regex"}
-    | {"pattern", "min", "max", "strength", "score", "mode", "method", "scheme", "provider", "ids", "usage", "kind"}
-    | {"address", "addr", "host", "port", "user", "username", "rule"}
-    | {"format", "header", "status", "error", "errors", "reset", "hint", "history", "manager", "sock", "position"}
-)
-# A first part that does the same.
-_ASKS: Final = frozenset(
-    {"is", "has", "num", "n", "max", "min", "total", "count", "use", "no", "show", "public", "with"}
-)
-# Parts before a final ``key`` that identifies a row, a file or an entry and is no credential.
-_KEYS_OF_DATA: Final = frozenset({"primary", "foreign", "surrogate", "natural", "join", "merge", "sort", "group"}) | {
-    *("partition", "cluster", "object", "row", "cache", "cite", "bib")
-}
-_PLACES: Final = frozenset({"PWD", "OLDPWD"})  # variables of every shell
-
 _PLACEHOLDER: Final = lazy_pattern(
     r"""\*{3,}|\.{3,}|x{3,}|X{3,}|<[^<>]*>|\$\{[^{}]*\}|\$\w+|%\(?\w+\)?s?|\{+[^{}]*\}+|your[-_ ].*|\[redacted.*"""
     r"""|(?i:none|null|nil|true|false|str|string|bytes|int|any|object|required|optional|text|hidden|values?|prompt|password|
@@ -86,102 +47,17 @@ _IDENTIFIER: Final = lazy_pattern(
     r"|\d{4}-\d\d-\d\d.*"
 )
 _TOKEN_LIKE: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]+")
-
-_KINDS: Final = (
-    ("apikey", "API key"),
-    ("privatekey", "private key"),
-    ("connectionstring", "connection string"),
-    ("connstr", "connection string"),
-    ("cookie", "cookie"),
-    ("credential", "credential"),
-    ("creds", "credential"),
-    ("jwt", "token"),
-    ("token", "token"),
-    ("secret", "secret"),
-    ("key", "key"),
-    ("session", "session"),
-    ("auth", "credential"),
-    ("dsn", "connection string"),
-    ("url", "connection string"),
-)
-
-_AWS: Final = ("AKIA", "ASIA", "ABIA", "ACCA")
 _LONG_USER: Final = 16  # characters of a user name in a URL that may be a key, as in a DSN
-_CUT: Final = 10  # characters after a prefix that suffice for a key, since it may have been truncated
 _LONGEST_BLOCK: Final = 20_000  # characters of a block of key material
 _INSIDE_A_WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/")
-_ALNUM: Final = r"[A-Za-z0-9]"
-_URL_SAFE: Final = r"[A-Za-z0-9_-]"
-_BASE64: Final = r"[A-Za-z0-9+/=]"
-_HEX: Final = r"[a-f0-9]"
-
-# Kind, regular expression for the characters that follow, and prefixes assigned by issuers.
-_PREFIXES: Final[Sequence[tuple[str, str, str]]] = (
-    ("AWS access key", r"[A-Z0-9]", "AKIA ASIA ABIA ACCA"),
-    ("private key", r"[A-Z0-9]", "AGE-SECRET-KEY-1"),
-    ("API key", _BASE64, "ABSK"),
-    ("token", _BASE64, "glc_ fm1a_ fm1r_ fm2_ ops_eyJ"),
-    ("GitHub token", r"[A-Za-z0-9_]", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_"),
-    ("GitLab token", r"[\w.-]", "glpat- gldt- glft- glimt- glagent- gloas- glptt- glrt- glcbt- glsoat- glffct-"),
-    ("API key", r"[\w.-]", "SG."),
-    ("token", r"[\w.-]", "ya29."),
-    ("GitLab token", _URL_SAFE, "GR1348941"),
-    ("API key", _URL_SAFE, "sk- AIza xai- tgp_v1_ HRKU-AA"),
-    ("PyPI token", _URL_SAFE, "pypi-"),
-    ("secret", _URL_SAFE, "GOCSPX- sq0csp- FLWSECK"),
-    ("token", _URL_SAFE, "hvs. hvb. sq0atp- EAAA fo1_ sha256~ PRIVATE-TOKEN-"),
-    ("API key", r"\w", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_"),
-    ("token", r"\w", "glsa_"),
-    ("secret", r"[\w+/=]", "whsec_"),
-    ("token", r"[\w+/=]", "sntrys_"),
-    ("Slack token", r"[A-Za-z0-9-]", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xoxe.xox xapp-"),
-    ("API key", r"[A-Za-z0-9-]", "xkeysib- NRII-"),
-    ("Hugging Face token", _ALNUM, "hf_ api_org_"),
-    ("npm token", _ALNUM, "npm_"),
-    ("token", _ALNUM, "dp.pt. EAAC EAAM ntn_ secret_"),
-    ("API key", _ALNUM, "lin_api_ NRAK- gsk_ pplx- r8_ AKCp pnu_ EZAK EZTK ico-"),
-    ("access key", _ALNUM, "LTAI"),
-    ("secret", _ALNUM, "p8e-"),
-    ("token", r"[a-f0-9-]", "dapi"),
-    ("key", r"[a-f0-9-]", "v1.0-"),
-    ("token", _HEX, "doo_v1_ dop_v1_ dor_v1_ sntryu_ pul- sbp_"),
-    ("API key", _HEX, "NRJS- rubygems_ key-"),
-    ("token", r"[a-fA-F0-9]", "shpat_ shpca_ shppa_ shippo_live_ shippo_test_"),
-    ("secret", r"[a-fA-F0-9]", "shpss_"),
-    ("API key", r"[a-fA-F0-9-]", "PMAK-"),
-    ("token", r"[\w=.-]", "pscale_tkn_ pscale_oauth_ tfp_"),
-    ("password", r"[\w=.-]", "pscale_pw_"),
-    ("token", r"[A-Za-z0-9.]", "dt0c01."),
-    ("token", r"[\w=-]", "fio-u- duffel_live_ duffel_test_ ATBB"),
-    ("API key", r"[\w=-]", "ATATT3"),
-    ("token", r"[a-z0-9]", "rdme_ squ_ sqp_ CLOJARS_"),
-    ("token", r"[\w-]", "sgp_ dckr_pat_ dckr_oat_"),
-    ("API key", r"[\w-]", "nvapi- tvly- jina_ pcsk_ lsv2_pt_ lsv2_sk_ sb_secret_"),
-    ("API key", r"[\w=%&.-]", "bedrock-api-key-"),
-)
-# Prefix, kind, and pattern of the whole key.
-_BEGINNINGS: Final = tuple(
-    (prefix, kind, f"{re.escape(prefix)}{follow}{{{_CUT},2000}}+")
-    for kind, follow, prefixes in _PREFIXES
-    for prefix in prefixes.split()
-)
-
-_LONGEST_BEFORE: Final = 40  # characters
-
 _BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _END: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _MATERIAL: Final = lazy_pattern(r"[A-Za-z0-9+/=\s\\,:.-]*+")
-# The parts may be on separate lines
-_JWT: Final = lazy_pattern(
-    r"""eyJ[\w-]{8,4000}+(?:\.(?:[\\"' \t]{0,12}+\r?\n[\\"' \t]{0,60}+(?=[\w-]{16}))?[\w=-]{0,8000}+){0,4}"""
-)
 # A password never contains ``://``, so each part of a text is searched for one URL only.
 _AUTHORITY: Final = lazy_pattern(
     r"""://(?P<user>[^\s:/?#@'"<>\[\]{}|\\]{0,300}+)(?::(?P<word>(?:[^\s'"<>\[\]`|:]|:(?!//)){1,300}))?@"""
 )
 _PORT: Final = lazy_pattern(r"\d{1,5}(?:[/?#].*)?", re.DOTALL)
-_BEARER: Final = lazy_pattern(r"(?i)\bbearer[\s:=\"']{1,4}(?P<s>[\w.~+/=-]{8,4000}+)")
-_BASIC: Final = lazy_pattern(r"(?i)\bbasic\s{1,4}(?P<s>[A-Za-z0-9+/]{8,2000}+={0,2}+)")
 
 
 class Strength(IntEnum):
@@ -196,23 +72,23 @@ class Strength(IntEnum):
 @lru_cache(maxsize=8192)
 def strength(name: str) -> Strength:
     """Return how strongly a name suggests that its value is secret."""
-    if len(name) > NAME_LIMIT or name in _PLACES:
+    words = secret_rules().names
+    if len(name) > NAME_LIMIT or name in words.places:
         return Strength.NONE
     parts = [part.lower() for part in _PART.findall(name)]
-    if not parts or parts[-1] in _SAYS_WHAT_IT_IS or parts[0] in _ASKS:
+    if not parts or parts[-1] in words.says_what_it_is or parts[0] in words.asks:
         return Strength.NONE
-    flat = "".join(parts)
-    if parts[-1] == "pass" and parts[-2:-1] and parts[-2] in _FILTERS:
+    flat, last, before = "".join(parts), parts[-1], parts[-2] if len(parts) > 1 else ""
+    is_key = last in ("key", "keys")
+    if (last == "pass" and before in words.filters) or (is_key and before in words.keys_of_data):
         return Strength.NONE
-    if parts[-1] in ("key", "keys") and parts[-2:-1] and parts[-2] in _KEYS_OF_DATA:
-        return Strength.NONE
-    if _PASSWORD_PARTS.intersection(parts) or parts[-1] in _LAST_PASSWORD_PARTS:
+    if words.password.intersection(parts) or last in words.password_last:
         return Strength.PASSWORD
-    if any(map(flat.__contains__, _PASSWORD_INSIDE)):
+    if any(map(flat.__contains__, words.password_inside)):
         return Strength.PASSWORD
-    if _STRONG_PARTS.intersection(parts) or any(map(flat.__contains__, _STRONG_INSIDE)):
+    if words.strong.intersection(parts) or any(map(flat.__contains__, words.strong_inside)):
         return Strength.STRONG
-    if _WEAK_PARTS.intersection(parts) or parts[-1] in ("key", "keys") or flat.endswith(("token", "cookie")):
+    if words.weak.intersection(parts) or is_key or flat.endswith(("token", "cookie")):
         return Strength.WEAK
     return Strength.NONE
 
@@ -263,14 +139,10 @@ def looks_random(value: str) -> bool:
 
 def kind_of(name: str) -> str:
     """Return the kind of a secret with this name, for its placeholder."""
-    parts = [part.lower() for part in _PART.findall(name)]
     if strength(name) is Strength.PASSWORD:
         return "password"
-    flat = "".join(parts)
-    for word, kind in _KINDS:
-        if word in flat:
-            return kind
-    return "secret"
+    flat = "".join(_PART.findall(name)).lower()
+    return next((kind for word, kind in secret_rules().kinds.items() if word in flat), "secret")
 
 
 class Span(NamedTuple):
@@ -288,131 +160,39 @@ def any_of(words: Iterable[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{'|'.join(re.escape(word[1:]) for word in all_)})" for first, all_ in groups)
 
 
-class _Shape(NamedTuple):
-    """A format that has no fixed prefix."""
-
-    literal: str  # must occur in the text
-    kind: str
-    pattern: str  # the secret is group ``s``, else the whole match
-    before: str = ""  # pattern that must match right before and is part of the secret; "" for anything
-
-
-_SHAPES: Final[Sequence[_Shape]] = (
-    _Shape(
-        "hooks.slack.com",
-        "webhook",
-        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[\w/+-]{8,200}+)",
-    ),
-    _Shape("/api/webhooks/", "webhook", r"/api/webhooks/\d{5,25}+/(?P<s>[\w-]{8,200}+)"),
-    _Shape("webhook.office.com", "webhook", r"webhook\.office\.com/\w{0,20}+/(?P<s>[\w@/-]{16,500}+)"),
-    _Shape("-us", "API key", r"-us\d{1,2}+(?!\w)", r"(?<![0-9a-zA-Z])[0-9a-f]{32}\Z"),
-    _Shape("SK", "API key", r"SK[0-9a-f]{32}(?!\w)"),
-    _Shape("Q~", "secret", r"Q~[\w~.-]{10,40}+", r"(?<![\w~.])[\w~.]{3}\d\Z"),
-    _Shape(".atlasv1.", "token", r"\.atlasv1\.[\w=-]{10,80}+", r"(?<!\w)[A-Za-z0-9]{14}\Z"),
-    _Shape(":AA", "token", r":AA[\w-]{8,40}+", r"(?<!\d)\d{7,12}\Z"),
-    _Shape("_gitlab_session=", "cookie", r"_gitlab_session=(?P<s>[0-9a-z]{16,64}+)"),
-    _Shape("$", "password hash", r"\$(?:6|5|1|y|2[abxy]|argon2\w{1,2}|apr1)\$[\w./$=,+-]{20,300}+"),
-    _Shape(".", "token", r"[MNO][\w-]{23,25}+\.[\w-]{6}\.[\w-]{27,38}+(?!\w)"),
-    _Shape("login", "password", r"login\s{1,8}\S{1,200}+\s{1,8}password\s{1,8}(?P<s>\S{1,200}+)"),
-    _Shape("machine", "password", r"machine\s{1,8}\S{1,200}+\s{1,8}password\s{1,8}(?P<s>\S{1,200}+)"),
-    _Shape(
-        "curl",
-        "password",
-        r"""curl\b[^\n]{0,120}?\s(?:-u|--user)[ =]?["']?[^\s:'"]{1,60}+:(?P<s>[^\s'"]{1,200}+)""",
-    ),
-    _Shape("mysql", "password", r"""mysql\w{0,10}+\s[^\n]{0,100}?-p(?P<s>[^\s'"]{4,200}+)"""),
-    *(
-        _Shape(option, "password", rf"""{option}\s{{1,4}}["']?[^\s:'"]{{1,60}}+:(?P<s>[^\s'"]{{4,200}}+)""")
-        for option in ("http -a", "https -a", "http --auth", "https --auth")
-    ),
-    _Shape("login", "password", r"""login\b[^\n]{0,80}?\s-p[ =]{0,4}["']?(?P<s>[^\s'"]{4,200}+)"""),
-    *(
-        _Shape(word, "password", rf""";\s{{0,4}}{word}\s{{0,4}}=\s{{0,4}}\{{?(?P<s>[^\s;{{}}"']{{4,200}}+)""")
-        for word in ("PWD", "Pwd", "pwd")
-    ),
-    _Shape(
-        "%3D",
-        "key in a URL",
-        r"(?:token|[kK]ey|password|pwd|secret|[sS]ignature|sig|code)%3D(?P<s>[\w.~+/-]{8,4000}+)",
-    ),
-    _Shape("Fernet(", "key", r"""Fernet\(\s{0,8}b?["'](?P<s>[\w=-]{20,60}+)"""),
-    _Shape("sshpass", "password", r"""sshpass\s{1,4}-p\s{0,4}["']?(?P<s>[^\s'"]{1,200}+)"""),
-    _Shape("redis-cli", "password", r"""redis-cli\b[^\n]{0,100}?\s-a\s{1,4}["']?(?P<s>[^\s'"]{1,200}+)"""),
-    *(
-        _Shape(
-            port,
-            "password",
-            rf"{re.escape(port)}[\w.*-]{{1,100}}+:[\w.*-]{{1,100}}+:(?P<s>\S{{4,200}}+)(?!\S)",
-        )
-        for port in (":5432:", ":6432:", ":*:")
-    ),
-    _Shape(
-        "Private-Lines",
-        "private key",
-        r"Private-Lines: \d{1,3}\s{1,2}(?P<s>(?:[A-Za-z0-9+/=]{1,64}\s{1,2}){1,200}+)",
-    ),
-)
-
-
-@cache
-def _compiled_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern when its literal first occurs.
-
-    Compiling all of them would take longer than the rest of the module.
-    """
-    return re.compile(pattern)
-
-
 def shaped(text: str) -> Iterator[Span]:
     """Yield secrets in a text that are recognized by their shape, in any order. They may overlap."""
-    yield from _prefixed(text)
-    for shape in _SHAPES:
-        if shape.literal in text:
-            yield from _of_shape(shape, text)
+    rules = secret_rules()
+    for keyword, rule in rules.by_keyword:
+        if keyword in text:
+            yield from _of_rule(rule, keyword, text)
     if "://" in text:
         yield from _addresses(text)
     if "PRIVATE KEY" in text:
         yield from _blocks(text)
     lower = text.lower()
-    if "bearer" in lower or "basic" in lower:
-        yield from _headers(text, lower)
+    for keyword, rule in rules.by_folded_keyword:
+        if keyword in lower:
+            yield from _of_rule(rule, keyword, text)
 
 
-def _prefixed(text: str) -> Iterator[Span]:
-    for prefix, kind, pattern in _BEGINNINGS:
-        if prefix in text:
-            for found in _compiled_pattern(pattern).finditer(text):
-                if _is_edge(text, found.start()) and _is_key(prefix, found[0][len(prefix) :]):
-                    yield Span(found.start(), found.end(), kind)
-    if "eyJ" in text:
-        for found in _JWT.finditer(text):
-            if _is_edge(text, found.start()) and _is_jwt(found[0]):
-                yield Span(*found.span(), "JWT")
-
-
-def _headers(text: str, lower: str) -> Iterator[Span]:
-    if "bearer" in lower:
-        for found in _BEARER.finditer(text):
-            if any(map(str.isdigit, found["s"])) or looks_random(found["s"]):
-                yield Span(*found.span("s"), "token")
-    if "basic" in lower:
-        yield from (Span(*found.span("s"), "password") for found in _BASIC.finditer(text) if _is_pair(found["s"]))
-
-
-def _of_shape(shape: _Shape, text: str) -> Iterator[Span]:
-    pattern = _compiled_pattern(shape.pattern)
-    group = "s" if "s" in pattern.groupindex else 0
-    for found in pattern.finditer(text):
+def _of_rule(rule: ShapeRule, keyword: str, text: str) -> Iterator[Span]:
+    group, check = rule.secretGroup, _CHECKS[rule.check]
+    matches = _begun_by(keyword, rule.pattern, text) if rule.check == "key" else rule.pattern.finditer(text)
+    for found in matches:
         start, end = found.span(group)
-        if shape.before:
-            before = _compiled_pattern(shape.before).search(text[max(0, start - _LONGEST_BEFORE) : start])
-            if before is None:
-                continue
-            start -= len(before[0])
-        elif group == 0 and not _is_edge(text, start):
-            continue
-        if fits(Strength.PASSWORD, text[start:end]):
-            yield Span(start, end, shape.kind)
+        if (group or _is_edge(text, start)) and check(text[start:end], keyword):
+            yield Span(start, end, rule.description)
+
+
+def _begun_by(keyword: str, pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches that begin with a keyword. Finding the keyword first is faster than a pattern of all."""
+    place = text.find(keyword)
+    while place >= 0:
+        found = pattern.match(text, place)
+        if found is not None:
+            yield found
+        place = text.find(keyword, place + 1 if found is None else found.end())
 
 
 def _is_edge(text: str, start: int) -> bool:
@@ -422,11 +202,14 @@ def _is_edge(text: str, start: int) -> bool:
     return text[start - 1] in "nrt" and start > 1 and text[start - 2] == "\\"
 
 
-def _is_key(prefix: str, rest: str) -> bool:
+def _is_key(text: str, prefix: str) -> bool:
     """Return whether the text after a prefix is a key rather than further words of a name."""
-    if prefix in _AWS or any(map(str.isdigit, rest)):
-        return True
-    return looks_random(rest) or (rest.isalpha() and not rest.islower() and not rest.isupper())
+    rest = text[len(prefix) :]
+    return (
+        any(map(str.isdigit, rest))
+        or looks_random(rest)
+        or (rest.isalpha() and not rest.islower() and not rest.isupper())
+    )
 
 
 def _addresses(text: str) -> Iterator[Span]:
@@ -487,3 +270,13 @@ def _is_pair(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return ":" in decoded and decoded.isprintable()
+
+
+# What else must hold for a match, by the rule's `check`: given the secret and the keyword.
+_CHECKS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "value": lambda text, _: fits(Strength.PASSWORD, text),
+    "key": _is_key,
+    "jwt": lambda text, _: _is_jwt(text),
+    "bearer": lambda text, _: any(map(str.isdigit, text)) or looks_random(text),
+    "basic": lambda text, _: _is_pair(text),
+}
