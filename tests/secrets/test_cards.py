@@ -118,7 +118,7 @@ def test_exceptions_are_yours_alone_and_the_rules_are_listed(fresh: Session) -> 
         listed = fresh.run("%vibe config").text
         assert 'tools.bash.permission = "always"' in listed  # it is trusted, and counts
         assert "exceptions: demo_password\n" in listed
-        for rule in ("by name: values", "by shape: addresses", "by value: the secrets"):
+        for rule in ("by name: values", "by shape: addresses", "by value: the secrets", "by your own rules: none"):
             assert rule in listed
         assert "password (" in listed.partition("caught so far: ")[2]
         assert SECRET not in listed

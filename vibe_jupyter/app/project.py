@@ -38,6 +38,7 @@ from vibe_jupyter.permissions.folder_trust import (
     scan_folder,
     stamp_folder,
 )
+from vibe_jupyter.permissions.known_secrets import KnownSecrets
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.permissions.secret_sources import Memory, NoVariables, SecretsOfVariables
 from vibe_jupyter.protocol import Headline, Preview
@@ -46,6 +47,7 @@ from vibe_jupyter.ui.front_end import EVERYTHING
 
 if TYPE_CHECKING:
     from vibe_jupyter.agent.approval import StandaloneApprovalRun
+    from vibe_jupyter.permissions.own_rules import OwnRules
 
 TOOLS: Final = "tools"  # custom tools, below the user's vibe folder
 MIDDLEWARE: Final = "middleware"  # the user's own middleware, below the same folder
@@ -223,6 +225,7 @@ class KernelSettings:
             profile=profile.overrides if profile is not None else None,
             safety=profile.safety if profile is not None else "neutral",
         )
+        self.memory.own = _own_rules(reading.settings)
         return reading._replace(unsandboxed=self._unsandboxed)
 
     def news(self, look: "FolderLook", warnings: Sequence[str]) -> list[str]:
@@ -269,17 +272,28 @@ class KernelSettings:
         found = len(self.secrets())
         self.memory.partly.note(self.secrets.partly_known())
         partly = self.memory.partly.lines(settings.privacy.allows)
+        own = ", ".join(rule.id for rule in settings.privacy.rules)
         return "\n".join(
             [
                 "Redacted in what is sent, kept and shown:",
                 "  by name: values that a variable, key, column, header or argument calls a password, token or key",
                 "  by shape: addresses with a password, JWTs, private keys, webhooks, and keys with a known prefix",
                 f"  by value: the secrets of your environment, .env and variables ({found:,} in variables)",
+                f"  by your own rules: {own or 'none ([[privacy.rules]] in your config.toml)'}",
                 f"  known in part only: {'; '.join(partly) or 'nothing'}",
                 f"  exceptions: {allowed or 'none ([privacy] allow = [...] in your config.toml)'}",
                 f"  caught so far: {caught or 'nothing'}",
             ]
         )
+
+
+def _own_rules(settings: config.Settings) -> "KnownSecrets | OwnRules":
+    if not settings.privacy.rules:
+        return KnownSecrets()
+    with without_working_folder():  # imported on demand, because few users have rules of their own
+        from vibe_jupyter.permissions.own_rules import OwnRules
+
+    return OwnRules(settings.privacy.rules)
 
 
 class FolderLook(NamedTuple):

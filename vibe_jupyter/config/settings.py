@@ -12,6 +12,7 @@ from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, ModelEntry, ProviderEntry
 from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
 from vibe_jupyter.files.secret_names import MOST_OWN, check_pattern
+from vibe_jupyter.permissions.secret_shapes import MOST_RULES, OwnRule
 from vibe_jupyter.protocol import LazyModel, Level
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.contract import FORMER_NAMES, TASK
@@ -99,6 +100,9 @@ class Privacy(Entry):
 
     protected_files: Annotated[tuple[ProtectedPattern, ...], Field(max_length=MOST_OWN)] = ()
     """Further files that need approval like those in `files/secret_files.txt`: `name`, `folder/name` or `folder/`."""
+
+    rules: Annotated[tuple[OwnRule, ...], Field(max_length=MOST_RULES)] = ()
+    """Further secrets that are recognized by their form."""
 
     def allows(self, name: str) -> bool:
         """Return whether a name or a kind is an exception."""

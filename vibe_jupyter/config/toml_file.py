@@ -227,7 +227,7 @@ def _parse(text: str, path: Path, layer: LayerName) -> SettingNode:
 def _step_to(item: Any, number: int) -> Step:
     """Return the name of an entry in a list of tables, or its number."""
     table = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-    name = table.get("alias", table.get("name"))
+    name = table.get("alias", table.get("name", table.get("id")))
     return name if isinstance(name, str) and name else number
 
 

@@ -249,7 +249,7 @@ def key_text(path: tuple[Step, ...], tree: SettingNode) -> str:
         inner = node.at((step,))
         is_tag = inner is node and node.is_table and step in MODELS
         if isinstance(step, int):
-            entry = inner.table.get("alias", inner.table.get("name"))
+            entry = inner.table.get("alias", inner.table.get("name", inner.table.get("id")))
             words.append(str(entry.value) if entry is not None and isinstance(entry.value, str) else str(step))
         elif not is_tag:
             words.append(step)

@@ -1,7 +1,8 @@
 """Redact secrets in texts, structured values and streams.
 
-A secret is recognized by its value (environment, `.env`, variables), its name (`secret_assignments`) or its shape
-(`secret_shapes`). It is redacted everywhere, including the output of approved code, because the model never needs it.
+A secret is recognized by its value (environment, `.env`, variables), its name (`secret_assignments`), its shape
+(`secret_shapes`), or a rule of the user's (`own_rules`). It is redacted everywhere, including the output of approved
+code, because the model never needs it.
 
 Code that runs and content of approval cards are never redacted, since users must see exactly what they approve.
 Everything else that is sent, stored, or displayed for longer than a card is redacted.
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os.path import commonprefix
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -38,6 +39,9 @@ from vibe_jupyter.permissions.secret_sources import Extent, Memory, withheld
 from vibe_jupyter.protocol import MessageAdded, ToolFinished, ToolMessage, ToolProgress
 
 __all__ = ["PLACEHOLDER", "Memory", "Redactor", "holds_secret", "is_secret_name", "placeholder"]
+
+if TYPE_CHECKING:
+    from vibe_jupyter.permissions.own_rules import OwnRules
 
 V = TypeVar("V", bound=BaseModel)
 E = TypeVar("E")
@@ -205,14 +209,15 @@ class Redactor:
         return self.memory.partly.news(self._allows)
 
     def may_know(self, text: str) -> bool:
-        """Return whether a text contains a known value, or ends with the possible beginning of one."""
+        """Return whether a text contains a known value or a keyword of the user's rules, or ends with the possible
+        beginning of a value."""
         return any(one.may_stand_in(text) for one in self._indexes())
 
-    def _indexes(self) -> tuple[KnownSecrets, ...]:
-        return (self._known, self.memory.bound, self.memory.learned)
+    def _indexes(self) -> tuple["KnownSecrets | OwnRules", ...]:
+        return (self._known, self.memory.bound, self.memory.learned, self.memory.own)
 
     def before_known(self, text: str, cut: int) -> int:
-        """Return the last position up to `cut` that doesn't split a known value."""
+        """Return the last position up to `cut` that doesn't split a known value, or what the user's rules look at."""
         while (place := min(one.before(text, cut) for one in self._indexes())) < cut:
             cut = place
         return cut
@@ -261,7 +266,7 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         named: list[Span] = []
-        for span in (*shaped(text), *assigned(text)):
+        for span in (*shaped(text), *assigned(text), *self.memory.own.spans(text)):
             if not self._allows(span.kind) and not (span.name and self._allows(span.name)):
                 self._learn(text[span.start : span.end], span)
                 named.append(span)

@@ -6,8 +6,16 @@ from itertools import accumulate
 from typing import Final
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.permissions.secret_rules import secret_rules
-from vibe_jupyter.permissions.secret_shapes import SHORTEST, Span, Strength, fits, kind_of, looks_random, strength
+from vibe_jupyter.permissions.secret_shapes import (
+    SHORTEST,
+    Span,
+    Strength,
+    fits,
+    kind_of,
+    looks_random,
+    secret_rules,
+    strength,
+)
 
 _LONGEST_VALUE: Final = 8_000  # characters of one value
 _LONGEST_LINE: Final = 2_000  # characters of a line in a settings file

@@ -12,13 +12,23 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import groupby
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+
+from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.lazy_patterns import lazy_pattern
-from vibe_jupyter.permissions.secret_rules import ShapeRule, secret_rules
+from vibe_jupyter.protocol import LazyModel
+from vibe_jupyter.protocol.messages import Value
 
+RULES_FILE: Final = Path(__file__).with_name("secret_rules.toml")
+compiled: Final = cache(re.compile)
+MOST_RULES: Final = 200  # of the user's own
+_LONGEST_REGEX: Final = 1_000  # characters of one of these
+_SHORTEST_KEYWORD: Final = 3  # characters
 NAME_LIMIT: Final = 64  # characters of a name; longer ones were not chosen by a person
 SHORTEST_PASSWORD: Final = 4  # characters of a value that counts as a password
 SHORTEST: Final = 8  # characters of a value that counts as any other secret
@@ -58,6 +68,102 @@ _AUTHORITY: Final = lazy_pattern(
     r"""://(?P<user>[^\s:/?#@'"<>\[\]{}|\\]{0,300}+)(?::(?P<word>(?:[^\s'"<>\[\]`|:]|:(?!//)){1,300}))?@"""
 )
 _PORT: Final = lazy_pattern(r"\d{1,5}(?:[/?#].*)?", re.DOTALL)
+
+
+class Rule(Value):
+    """A regular expression that is tried on texts with one of its keywords, and compiled for the first of them."""
+
+    id: str
+    regex: str
+    keywords: tuple[str, ...]
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled regular expression."""
+        return compiled(self.regex)
+
+
+class ShapeRule(Rule):
+    """A secret that is recognized by its form."""
+
+    description: str
+    secretGroup: int = 0
+    check: Literal["value", "key", "jwt", "bearer", "basic"] = "value"
+
+
+class AssignmentRule(Rule):
+    """A name and its value without a sign between them."""
+
+    bare: bool = False  # whether the value may stand without quotes
+
+
+class Names(Value):
+    """Parts of names that mark a value as secret, or as something else."""
+
+    password: frozenset[str]
+    password_last: frozenset[str]
+    filters: frozenset[str]
+    strong: frozenset[str]
+    weak: frozenset[str]
+    says_what_it_is: frozenset[str]
+    asks: frozenset[str]
+    keys_of_data: frozenset[str]
+    places: frozenset[str]
+    password_inside: tuple[str, ...]
+    strong_inside: tuple[str, ...]
+
+
+class SecretRules(Value):
+    """The contents of `secret_rules.toml`."""
+
+    names: Names
+    kinds: dict[str, str]  # kind by letters of a name
+    rules: tuple[ShapeRule, ...]
+    assignments: tuple[AssignmentRule, ...]
+
+    @cached_property
+    def by_keyword(self) -> tuple[tuple[str, ShapeRule], ...]:
+        """Pairs of keyword and rule, for rules with keywords that stand in a text as they are written."""
+        return tuple((word, rule) for rule in self.rules for word in rule.keywords if not _folds(rule))
+
+    @cached_property
+    def by_folded_keyword(self) -> tuple[tuple[str, ShapeRule], ...]:
+        """The same for rules that ignore case, with keywords in lower case."""
+        return tuple((word, rule) for rule in self.rules for word in rule.keywords if _folds(rule))
+
+
+def _folds(rule: Rule) -> bool:
+    return rule.regex.startswith("(?i)")
+
+
+@cache
+def secret_rules(path: Path = RULES_FILE) -> SecretRules:
+    """Load the rules.
+
+    Raises:
+        ConfigError: The file can't be read or is invalid; the message names file, rule and key.
+    """
+    import tomllib  # noqa: PLC0415 - not needed before the first text
+
+    written: dict[str, Any] = {}
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8"))
+        return SecretRules.model_validate(written)
+    except (OSError, ValueError) as error:
+        said = ": ".join(_problem(error, written)) if isinstance(error, ValidationError) else str(error)
+        raise ConfigError(f"{path}: {said}. Correct the file or reinstall vibe-jupyter, then try again.") from None
+
+
+def _problem(error: ValidationError, written: dict[str, Any]) -> Iterator[str]:
+    """Yield the rule, the key and the message of the first problem."""
+    problem = error.errors(include_url=False)[0]
+    match problem["loc"]:
+        case (str() as table, int() as number, *rest):
+            entry: Any = written[table][number]
+            yield f"rule {entry.get('id', 'without an id') if isinstance(entry, dict) else number}"  # pyright: ignore[reportUnknownMemberType]
+        case rest:
+            pass
+    yield from filter(None, [".".join(map(str, rest)), problem["msg"]])
 
 
 class Strength(IntEnum):
@@ -270,6 +376,65 @@ def _is_pair(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return ":" in decoded and decoded.isprintable()
+
+
+def _check_keyword(word: str) -> str:
+    if len(word) < _SHORTEST_KEYWORD or any(map(str.isspace, word)):
+        raise ValueError(f"a keyword has {_SHORTEST_KEYWORD} characters or more, without blanks")
+    return word
+
+
+def _check_regex(regex: str) -> str:
+    from vibe_jupyter.permissions.own_rules import check_regex  # noqa: PLC0415 - few users have such rules
+
+    return check_regex(regex)
+
+
+def _check_exception(regex: str) -> str:
+    from vibe_jupyter.permissions.own_rules import check_exception  # noqa: PLC0415 - few users have such rules
+
+    return check_exception(regex)
+
+
+_Exception = Annotated[str, Field(min_length=1, max_length=_LONGEST_REGEX), AfterValidator(_check_exception)]
+_Keyword = Annotated[str, Field(max_length=60), AfterValidator(_check_keyword)]
+
+
+class Allowlist(LazyModel):
+    """Secrets that are none."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    regexes: Annotated[tuple[_Exception, ...], Field(max_length=20)] = ()
+    """Found anywhere in the secret."""
+    stopwords: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Contained in it, in upper or lower case."""
+
+
+class OwnRule(LazyModel):
+    """A rule of the user's. The fields are those of gitleaks' lists."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str = Field(min_length=1, max_length=60)
+    regex: Annotated[str, Field(max_length=_LONGEST_REGEX), AfterValidator(_check_regex)]
+    """In Python's syntax. Begins in a word that contains a keyword, and ends on the same line."""
+    keywords: Annotated[tuple[_Keyword, ...], Field(min_length=1)]
+    """In upper or lower case."""
+    description: str = "secret"
+    """Shown in place of the secret."""
+    secretGroup: int = Field(default=0, ge=0)
+    """Group of the regular expression that is the secret; 0 for the whole match."""
+    entropy: float = Field(default=0, ge=0)
+    """Minimum entropy of the secret, in bits per character."""
+    allowlist: Allowlist = Allowlist.model_construct()
+
+    @field_validator("secretGroup")
+    @classmethod
+    def _check_group(cls, group: int, info: ValidationInfo) -> int:
+        if group > re.compile(info.data.get("regex", "")).groups:
+            raise ValueError("the regex has no such group; count its ( from the left, without (?:")
+        return group
 
 
 # What else must hold for a match, by the rule's `check`: given the secret and the keyword.

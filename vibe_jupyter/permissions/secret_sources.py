@@ -7,11 +7,14 @@ knows. Outputs of code, commands and tools are then sent without anything that c
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.known_secrets import KnownSecrets
 from vibe_jupyter.permissions.secret_shapes import Strength, looks_random, strength
+
+if TYPE_CHECKING:
+    from vibe_jupyter.permissions.own_rules import OwnRules
 
 # Values remembered from texts. Beyond that the oldest quarter is forgotten, and texts count as partly known.
 LEARNED: Final = 20_000
@@ -162,6 +165,7 @@ class Memory:
         self.learned = KnownSecrets()  # values learned from texts
         self.bound = KnownSecrets()  # values of the user's variables, with variable names
         self.partly = PartlyKnown()  # sources that are only partly known
+        self.own: KnownSecrets | OwnRules = KnownSecrets()  # the user's own rules; nothing known without any
         self._mirrored: Mapping[str, str] = {}
 
     def mirror(self, found: Mapping[str, str]) -> None:
