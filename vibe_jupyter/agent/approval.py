@@ -43,6 +43,7 @@ from vibe_jupyter.protocol import (
     QuestionAnswered,
     QuestionAsked,
     Reject,
+    Resource,
     RunFinished,
     ToolCall,
     Usage,
@@ -266,6 +267,27 @@ async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext)
     )
 
 
+def card_without_tool(
+    call: ToolCall,
+    headline: Headline,
+    preview: Preview,
+    reason: str,
+    resources: tuple[Resource, ...],
+    remember_as: str | None = None,
+) -> ApprovalRequested:
+    """Build the approval card for something that none of our tools does."""
+    return ApprovalRequested(
+        approval_id=NOT_SHOWN,
+        call=call,
+        headline=headline,
+        preview=preview,
+        reason=reason,
+        digest=approval_digest(call, preview),
+        resources=resources,
+        remember_as=remember_as,
+    )
+
+
 async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PermittedCall | RefusedCall:
     """Show the call and wait for the user without a time limit."""
     card = await make_card(prepared, ask, call_context)
@@ -461,14 +483,6 @@ class StandaloneApprovalRun:
 
 def _standalone_card(approval: StandaloneApproval) -> ApprovalRequested:
     call = ToolCall(id=approval.name, name=approval.name, arguments="{}")
-    return ApprovalRequested(
-        approval_id=NOT_SHOWN,
-        call=call,
-        headline=approval.headline,
-        preview=approval.preview,
-        reason=approval.reason,
-        resources=(),
-        remember_as=None,
-        digest=approval_digest(call, approval.preview, (approval.headline.target, approval.bound_to)),
-        allow=approval.allow,
-    )
+    digest = approval_digest(call, approval.preview, (approval.headline.target, approval.bound_to))
+    card = card_without_tool(call, approval.headline, approval.preview, approval.reason, ())
+    return card.model_copy(update={"digest": digest, "allow": approval.allow})

@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from vibe_jupyter.agent.approval import NOBODY, NOT_SHOWN, PendingApproval
-from vibe_jupyter.agent.call_context import CallContext, ToolStep, approval_digest
+from vibe_jupyter.agent.approval import NOBODY, PendingApproval, card_without_tool
+from vibe_jupyter.agent.call_context import CallContext, ToolStep
 from vibe_jupyter.agent.run import ClosedBy
 from vibe_jupyter.errors import JournalError, ModelError
 from vibe_jupyter.files.truncation import head_and_tail
@@ -148,14 +148,12 @@ class HostedApproval:
         arguments = json.dumps(request.arguments, ensure_ascii=False)
         call = ToolCall(id=step_id, name=request.kind or UNNAMED, arguments=arguments)
         preview = text.preview or Preview(kind="code", text=arguments)
-        return ApprovalRequested(
-            approval_id=NOT_SHOWN,
-            call=call,
-            headline=text.headline,
-            preview=preview,
-            reason=f"{host} wants to run this by itself, there and not in this kernel",
-            digest=approval_digest(call, preview),
-            resources=(Resource(kind="tool", value=request.label or request.kind, access="execute"),),
+        return card_without_tool(
+            call,
+            text.headline,
+            preview,
+            f"{host} wants to run this by itself, there and not in this kernel",
+            (Resource(kind="tool", value=request.label or request.kind, access="execute"),),
             remember_as=f"everything that {host} wants to run by itself in this conversation; it then asks no more.",
         )
 

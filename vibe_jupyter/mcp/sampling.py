@@ -7,12 +7,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import HookContext
-from vibe_jupyter.agent.approval import NOBODY, NOT_SHOWN, PendingApproval
-from vibe_jupyter.agent.call_context import StepOutcome, ToolStep, approval_digest
+from vibe_jupyter.agent.approval import NOBODY, PendingApproval, card_without_tool
+from vibe_jupyter.agent.call_context import StepOutcome, ToolStep
 from vibe_jupyter.errors import ModelError, ToolError
 from vibe_jupyter.llm.request import ModelReply, ModelRequestTerms
 from vibe_jupyter.protocol import (
-    ApprovalRequested,
     AssistantMessage,
     Headline,
     ImagePart,
@@ -94,15 +93,12 @@ class Sampling:
 
     async def _permit_request(self, server: str, call: ToolCall, headline: Headline, preview: Preview) -> None:
         call_context, model = self._hook_context.call_context, self._hook_context.model
-        card = ApprovalRequested(
-            approval_id=NOT_SHOWN,
-            call=call,
-            headline=headline,
-            preview=preview,
-            reason=f"{server} gets the answer of {model.alias} at {model.server.host}; this run pays for it",
-            digest=approval_digest(call, preview),
-            resources=(Resource(kind="mcp", value=f"{server}/{NAME}", access="execute"),),
-            remember_as=None,
+        card = card_without_tool(
+            call,
+            headline,
+            preview,
+            f"{server} gets the answer of {model.alias} at {model.server.host}; this run pays for it",
+            (Resource(kind="mcp", value=f"{server}/{NAME}", access="execute"),),
         )
         command = await PendingApproval(card, call_context.approvals, call_context.emit).ask(
             cancelled_by=lambda: "interrupt" if call_context.cancelled() else "server"
