@@ -81,6 +81,8 @@ grep -rl hello --include='*.md' . | xargs wc -l
 sed -n '1,20p' README.md
 sed -n '/def main/,/return/p;$p' src/main.py
 sed 2q README.md
+sed 's/hello/bye/g' README.md
+sed -E 's/^[0-9]+ +//;s/[aeiou]/-/2' README.md
 awk '{print $1}' README.md
 awk -F, 'NR > 1 && NR <= 3 {print NR ": " $NF}' 'data/with space.csv'
 awk '/^hello/' README.md
@@ -213,7 +215,8 @@ date 01010000
 grep -E 'a{99}{99}{99}' README.md
 sed -n '1e touch PWNED' README.md
 sed 's/a/b/w PWNED' README.md
-sed 's/hello/bye/g' README.md
+sed 's/a/b/e' README.md
+sed 's/a[/b/' README.md
 sed -n '1w PWNED' README.md
 awk 'BEGIN{system("touch PWNED")}'
 awk '{print | "sh"}' README.md

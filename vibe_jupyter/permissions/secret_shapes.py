@@ -385,13 +385,13 @@ def _check_keyword(word: str) -> str:
 
 
 def _check_regex(regex: str) -> str:
-    from vibe_jupyter.permissions.own_rules import check_regex  # noqa: PLC0415 - few users have such rules
+    from vibe_jupyter.permissions.regex_bounds import check_regex  # noqa: PLC0415 - few users have such rules
 
     return check_regex(regex)
 
 
 def _check_exception(regex: str) -> str:
-    from vibe_jupyter.permissions.own_rules import check_exception  # noqa: PLC0415 - few users have such rules
+    from vibe_jupyter.permissions.regex_bounds import check_exception  # noqa: PLC0415 - few users have such rules
 
     return check_exception(regex)
 
