@@ -37,9 +37,16 @@ class RerunJudge:
 
     def __init__(self) -> None:
         self._tests: list[str] = []
+        self._terminal: pytest.TerminalReporter | None = None
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Find where to print."""
+        self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember a test whose first try failed."""
+        """Remember a test whose first try failed, and name one that failed for good."""
+        if report.failed and self._terminal is not None:
+            self._terminal.write_line(f"\nFAILED {report.nodeid}")  # at once: a long run may be ended early
         if report.outcome == "rerun":  # pyright: ignore[reportUnnecessaryComparison]  # pytest-rerunfailures' own
             self._tests.append(_GROUP.sub("", report.nodeid))
 

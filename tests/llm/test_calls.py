@@ -229,7 +229,7 @@ def test_another_name_is_none_of_ours(name):
         pytest.param('{\u00a0"code":\u00a0"a: {b: 1}",\u00a0"x": 1}', id="other blanks"),
         pytest.param('json{"code": "a: {b: 1}", "x": 1}', id="a word of harmony"),
         pytest.param('to=functions.f <|constrain|>json<|message|>{"code": "a: {b: 1}", "x": 1}', id="harmony"),
-        pytest.param("{“code”: “a: {b: 1}”, „x“: 1}", id="typographic quotes"),
+        pytest.param("{“code”: “a: {b: 1}”, “x”: 1}", id="typographic quotes"),
         pytest.param('[{"code": "a: {b: 1}", "x": 1}]', id="a list of one"),
         pytest.param(json.dumps(json.dumps('{"code": "a: {b: 1}", "x": 1}')), id="text in text"),
     ],

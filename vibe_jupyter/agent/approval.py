@@ -275,7 +275,7 @@ def card_without_tool(
     resources: tuple[Resource, ...],
     remember_as: str | None = None,
 ) -> ApprovalRequested:
-    """Build the approval card for something that none of our tools does."""
+    """Build the approval card for an action that isn't a call of one of our tools."""
     return ApprovalRequested(
         approval_id=NOT_SHOWN,
         call=call,
@@ -483,6 +483,14 @@ class StandaloneApprovalRun:
 
 def _standalone_card(approval: StandaloneApproval) -> ApprovalRequested:
     call = ToolCall(id=approval.name, name=approval.name, arguments="{}")
-    digest = approval_digest(call, approval.preview, (approval.headline.target, approval.bound_to))
-    card = card_without_tool(call, approval.headline, approval.preview, approval.reason, ())
-    return card.model_copy(update={"digest": digest, "allow": approval.allow})
+    return ApprovalRequested(
+        approval_id=NOT_SHOWN,
+        call=call,
+        headline=approval.headline,
+        preview=approval.preview,
+        reason=approval.reason,
+        digest=approval_digest(call, approval.preview, (approval.headline.target, approval.bound_to)),
+        resources=(),
+        remember_as=None,
+        allow=approval.allow,
+    )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WHOLE = MENTION_LIMIT - 100  # characters; shorter cells are included whole, with their address, when mentioned
 CELLS_WAIT = 0.5  # seconds to wait for the cells requested after the previous run
-SENT_WAIT: Final = 1.0  # seconds to wait until the request for them is sent
+SENT_WAIT: Final = 1.0  # maximum seconds to wait for that request to be sent
 
 
 class PromptReport:
@@ -148,10 +148,12 @@ class PromptReport:
         """Take the state after a run, which the model has seen, as the new baseline. Reads the user's objects."""
         if self._notebook is not None and self._notebook.heard_page:
             self._after = self._engine.submit(self._notebook.cells.reads.listing())
-            # The page must get the request before the cell ends, or the user's next edit would count as known.
+        self._report.remember()
+        if self._after is not None:
+            # The page must get the request before the cell ends, or the user's next edit would count as known. The
+            # page is known by then, so the request is sent before anything that is submitted later runs.
             with contextlib.suppress(concurrent.futures.TimeoutError):
                 self._engine.submit(asyncio.sleep(0)).result(SENT_WAIT)
-        self._report.remember()
 
     def close(self) -> None:
         """Stop recording executions."""

@@ -25,6 +25,7 @@ _FENCE: Final = lazy_pattern(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
 # Harmony markup before the arguments
 _LEAD: Final = lazy_pattern(r"\A(?:<\|[^|<>]{1,40}\|>|(?:to=functions\.\w+|json|commentary)\b|\s)+(?=\{)")
 _NAMESPACE: Final = lazy_pattern(r"\A[A-Za-z]\w*(?:\.|::)(\w+)\Z")
+_NUMBERED: Final = lazy_pattern(r"\A(\w*[^\W\d])_\d{1,2}\Z")  # the index of the call, behind the name
 _KEY: Final = lazy_pattern(r"\A(\s*(?:\{\s*)?)([A-Za-z_]\w*)(?=\s*:)|(?<=\{)(\s*)([A-Za-z_]\w*)(?=\s*:)")
 _JOINS: Final = lazy_pattern(r"[\W_]+")
 _CLOSERS: Final = lazy_pattern(r"[}\]\s]*\Z")
@@ -36,7 +37,7 @@ _WRAPPERS: Final = ("arguments", "parameters", "args", "input", "params")
 _AROUND: Final = frozenset({*_WRAPPERS, "name", "tool", "function", "type"})
 _TAGGED: Final = lazy_pattern(r"<parameter=([\w.-]+)>(.*?)</parameter>", re.DOTALL)
 _SPELLED: Final = lazy_pattern(r"\b(True|False|None)\b")
-_TYPOGRAPHIC: Final = lazy_pattern("[“”„‟]")
+_TYPOGRAPHIC: Final = lazy_pattern("[“”]")
 _JSON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 
 
@@ -96,6 +97,9 @@ def meant_name(name: str, offered: Collection[str]) -> str | None:
             return found
     if (spaced := _NAMESPACE.match(bare)) is not None and spaced[1] in offered:
         return spaced[1]  # gpt-oss puts tools into namespaces that it knows from its training
+    if (numbered := _NUMBERED.match(bare)) is not None and numbered[1] in offered:
+        others = (_NUMBERED.match(one) for one in offered)
+        return None if any(one is not None and one[1] == numbered[1] for one in others) else numbered[1]
     half = bare[: len(bare) // 2]
     return _same(half, offered) if half and half * 2 == bare else None
 
@@ -198,7 +202,7 @@ def _normalized(text: str) -> str:
 
 
 def _straight_quotes(text: str) -> JsonValue:
-    """Parse an object that is quoted by “ and ” alone."""
+    """Parse an object whose only double quotes are typographic."""
     if '"' in text:
         raise ValueError("both kinds of quotes")
     return LENIENT.decode(_TYPOGRAPHIC.sub('"', text))

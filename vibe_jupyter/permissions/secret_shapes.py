@@ -401,7 +401,7 @@ _Keyword = Annotated[str, Field(max_length=60), AfterValidator(_check_keyword)]
 
 
 class Allowlist(LazyModel):
-    """Secrets that are none."""
+    """Matches that aren't secrets."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -46,7 +46,7 @@ _IN_MESSAGE = frozenset({"role", "content", "tool_calls", "function_call", "refu
 _FIRST = (0, None, "0")  # indexes of the first choice
 _OF_CALL = frozenset({"index", "id", "type"})
 _NO_IDS = frozenset({"", "null"})
-_NO_ERROR = ("none", "None", "null", "0")  # texts in the `error` of a chunk that is none
+_NO_ERROR = ("none", "None", "null", "0")  # values of `error` that mean there is no error
 _EXCERPT = 200  # characters of invalid JSON to show the user
 
 Object = dict[str, JsonValue]
@@ -79,7 +79,7 @@ class ChatDecoder:
         self._reasoning_fields = tuple(dict.fromkeys(filter(None, named)))
         # Ids of the first and the finishing chunk; another answer may follow in the same stream.
         self._ids: tuple[JsonValue, ...] = ()
-        self._is_first_counted: bool | None = None  # whether the first choices had one with index 0; None before them
+        self._has_first = False  # whether a choice with index 0 came
         # Message fields that aren't vendor fields. Includes the reasoning field once it is known.
         self._known = _IN_MESSAGE
 
@@ -173,10 +173,11 @@ class ChatDecoder:
             self._answer.tell_counts()
 
     def _read_choices(self, chunk: Object, choices: list[JsonValue], *, whole: bool) -> None:
-        if self._is_first_counted is None and choices:
-            self._is_first_counted = any(isinstance(one, dict) and one.get("index") in _FIRST for one in choices)
-        # One choice is requested: a server without a first one counts from 1, or counts tokens (TGI).
-        is_lone = self._is_first_counted is False and len(choices) == 1
+        self._has_first = self._has_first or any(
+            isinstance(one, dict) and one.get("index") in _FIRST for one in choices
+        )
+        # One choice is requested: a server that never sends index 0 numbers from 1, or numbers tokens (TGI).
+        is_lone = not self._has_first and len(choices) == 1
         for choice in choices:
             if isinstance(choice, dict) and (is_lone or choice.get("index") in _FIRST):
                 delta = choice.get("delta")
