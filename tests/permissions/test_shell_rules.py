@@ -82,7 +82,7 @@ sed -n '1,20p' README.md
 sed -n '/def main/,/return/p;$p' src/main.py
 sed 2q README.md
 sed 's/hello/bye/g' README.md
-sed -E 's/^[0-9]+ +//;s/[aeiou]/-/2' README.md
+sed -E 's/^(hello) +/\\1-/gp' README.md
 awk '{print $1}' README.md
 awk -F, 'NR > 1 && NR <= 3 {print NR ": " $NF}' 'data/with space.csv'
 awk '/^hello/' README.md
@@ -217,6 +217,10 @@ sed -n '1e touch PWNED' README.md
 sed 's/a/b/w PWNED' README.md
 sed 's/a/b/e' README.md
 sed 's/a[/b/' README.md
+sed 's/[^]/A]/;s/;1e touch PWNED;#/z/' README.md
+sed -E 's/((a{255}){255}){255}/x/' README.md
+sed 's/./&&&&&&&&&&&&&&&&&&&&/g; s/./&&&&&&&&&&&&&&&&&&&&/g' README.md
+sed 's/./&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&&/' README.md
 sed -n '1w PWNED' README.md
 awk 'BEGIN{system("touch PWNED")}'
 awk '{print | "sh"}' README.md
