@@ -12,13 +12,14 @@ from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart
 from vibe_jupyter.permissions.shell.effect_programs import explain_program
 from vibe_jupyter.permissions.shell.effect_words import Finding, PartCall
-from vibe_jupyter.permissions.shell.effects import explain_command, worst_risk
+from vibe_jupyter.permissions.shell.effects import PartEffect, explain_command, worst_risk
 from vibe_jupyter.permissions.shell.measuring import Meter
-from vibe_jupyter.protocol import Allow, Ask, Deny, Effect, Level
+from vibe_jupyter.protocol import Allow, Ask, Deny, Level
 from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
 
 RM = BashArgs(command="rm notes.txt")
 
+IGNORED_TOO = "Deletes the files that git doesn't track, ignored ones too; they don't go to the trash"
 CORPUS = [
     ("ls -la", "low", "Lists the folder"),
     ("cat notes.txt", "low", "Shows `notes.txt`"),
@@ -77,10 +78,24 @@ CORPUS = [
     ("git config --global user.name", "low", "Shows what git knows (`git config`)"),
     ("git config --bool core.bare", "low", "Shows what git knows (`git config`)"),
     ("git config --bool core.bare true", "medium", "Changes settings of the repository (`git config`)"),
-    ("git reflog drop main", "high", "Deletes commits that no branch holds"),
+    ("git reflog drop main", "high", "Deletes commits that are on no branch"),
     ("git stash list", "low", "Shows changes that were put aside"),
     ("dd if=/dev/zero of=/dev/sda", "high", "Overwrites the device `/dev/sda`"),
     ("kill -9 4242", "medium", "Stops the process `4242` at once, without letting it save anything"),
+    ("kill -KILL 1", "medium", "Stops the process `1` at once, without letting it save anything"),
+    ("kill -s KILL 1", "medium", "Stops the process `1` at once, without letting it save anything"),
+    ("kill -ALRM 1", "medium", "Stops the process `1`"),
+    ("kill -l", "low", "Lists signals"),
+    ("kill 5 -l", "medium", "Stops the process `5`"),
+    ("killall -SIGKILL x", "medium", "Stops every program that matches `x` at once, without letting it save anything"),
+    ("pkill -SIGKILL x", "medium", "Stops every program that matches `x` at once, without letting it save anything"),
+    ("pkill -fl python", "medium", "Stops every program that matches `python`"),
+    ("history -c", "medium", "Deletes commands from the history of the shell"),
+    ("time -o notes.txt ls", "medium", "Lists the folder"),
+    ("time --output=notes.txt rm notes.txt", "high", "Deletes 1 file (250 bytes); it doesn't go to the trash"),
+    ("time ls -o", "low", "Lists the folder"),
+    ("uniq notes.txt", "low", "Shows `notes.txt` without repeated lines"),
+    ("tar --list --file=data.tgz", "low", "Lists what is in `data.tgz`"),
     ("pkill python", "medium", "Stops every program that matches `python`"),
     ("truncate -s 0 notes.txt", "high", "Cuts `notes.txt` to another size; what is cut off is lost"),
     ("shutdown now", "high", "Turns this computer off or restarts it"),
@@ -104,8 +119,23 @@ CORPUS = [
     (
         "git clean -fdx",
         "high",
-        "Deletes the files that git doesn't track, ignored ones too; they don't go to the trash",
+        IGNORED_TOO,
     ),
+    ("git clean -fdx -ebin", "high", IGNORED_TOO),
+    ("git clean -fdx -en", "high", IGNORED_TOO),
+    ("git clean -fdx -e -n", "high", IGNORED_TOO),
+    ("git clean -fdx -- -n", "high", IGNORED_TOO),
+    ("git clean -n --no-dry-run -f", "high", "Deletes the files that git doesn't track; they don't go to the trash"),
+    ("git clean -fX", "high", "Deletes the files that git ignores; they don't go to the trash"),
+    ("git clean -e x -nfd", "low", "Lists files that git doesn't track"),
+    ("git submodule foreach 'rm -rf src'", "medium", "Runs `rm -rf src` in each submodule"),
+    ("git submodule foreach --recursive git pull", "medium", "Runs `git pull` in each submodule"),
+    ("git worktree remove x", "medium", "Deletes the working tree `x`, unless it has changes that aren't committed"),
+    ("git worktree remove -f x", "high", "Deletes the working tree `x`, with changes that aren't committed"),
+    ("git gc", "medium", "Packs the repository and deletes old commits that are on no branch"),
+    ("git gc --prune=now", "high", "Packs the repository and deletes commits that are on no branch"),
+    ("git am x.patch", "medium", "Records the commits of the patch `x.patch` on your branch"),
+    ("git am --abort", "medium", "Ends or continues applying patches"),
     ("git clean -n", "low", "Lists files that git doesn't track"),
     ("git push origin main", "high", "Sends the commits of the branch `main` to `origin`"),
     ("git push --force origin main", "high", "Force-pushes: replaces the branch `main` on `origin`"),
@@ -143,6 +173,18 @@ CORPUS = [
     ("docker ps", "low", "Shows containers and images"),
     ("docker run alpine", "medium", "Runs code in a container (`docker run alpine`), which can do anything"),
     ("docker rm -f web", "high", "Deletes the container `web`"),
+    ("docker compose rm -f web", "high", "Deletes the container `web`"),
+    ("docker compose -f a.yml rm -f", "high", "Deletes the container it names"),
+    ("docker-compose -f a.yml rm web", "high", "Deletes the container `web`"),
+    ("docker compose -f a.yml down -v", "high", "Deletes containers and their volumes"),
+    ("docker compose -p x --profile all down -v", "high", "Deletes containers and their volumes"),
+    ("docker-compose -f a.yml down -v", "high", "Deletes containers and their volumes"),
+    ("docker -H x rm y", "high", "Deletes the container `y`"),
+    ("docker --context prod rm -f y", "high", "Deletes the container `y`"),
+    ("docker -H tcp://x system prune -af", "high", "Deletes unused data"),
+    ("docker -H x push y", "high", "Publishes `y`"),
+    ("docker config rm x", "high", "Deletes the config `x`"),
+    ("docker login -u x", "high", "Signs in to a registry"),
     ("docker push me/web", "high", "Publishes `me/web`"),
     ("kubectl get pods", "medium", "Shows data of a service (`kubectl get pods`)"),
     ("kubectl -n shop get pods", "medium", "Shows data of a service (`kubectl -n shop get pods`)"),
@@ -186,7 +228,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(root)
 
 
-def effects(command: str, project: Workspace) -> tuple[Effect, ...]:
+def effects(command: str, project: Workspace) -> tuple[PartEffect, ...]:
     return explain_command(command, project, measure=True)
 
 
@@ -255,6 +297,19 @@ def test_parts_are_found_wherever_the_shell_would_run_them(command: str, parts: 
 def test_a_part_in_a_loop_or_under_a_condition_says_so(command: str, said: list[str], project: Workspace) -> None:
     found = [effect.detail for effect in effects(command, project)]
     assert [detail.rpartition("(`;`). ")[2] for detail in found] == said
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("dd if=x of=notes.txt", "`notes.txt` exists (250 bytes): its content is replaced."),
+        ("dd if=x of=notes.txt conv=notrunc", ""),
+        ("ls | xargs -n 1 rm -rf", "Runs `rm -rf` for each. Gets what the part before prints (`|`)."),
+        ("time -p -o notes.txt ls", "The time that it takes is written to `notes.txt`."),
+    ],
+)
+def test_a_detail_says_which_file_is_replaced_and_what_runs(command: str, said: str, project: Workspace) -> None:
+    assert effects(command, project)[-1].detail == said
 
 
 def test_nothing_is_deleted_or_written_by_explaining(project: Workspace) -> None:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from tests.patience import patient
 from vibe_jupyter.config.loading import read_settings
 from vibe_jupyter.config.project import ProjectFile
+from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.rules import OwnEffects
@@ -81,7 +82,7 @@ def effect(command: str, project: Workspace) -> PartEffect:
 @pytest.mark.parametrize("written", SHIPPED, ids=[f"{one['program']} {one.get('words', '')}" for one in SHIPPED])
 def test_every_row_that_ships_is_one(written: dict[str, str]) -> None:
     found = TypeAdapter(EffectRow).validate_python(written)
-    names = {name for text in (found.text, found.action) for name, _ in effect_rows.BLANK.findall(text)}
+    names = {name for text in (found.text, found.detail, found.action) for name, _ in effect_rows.BLANK.findall(text)}
     groups = {str(number) for number in range(1, re.compile(found.arguments, re.MULTILINE).groups + 1)}
     assert names <= effect_rows.NAMES | groups
     assert bool(found.action) is (effect_rows.RISKS[found.tag] == "high")
@@ -156,7 +157,7 @@ def test_long_arguments_hide_nothing_from_a_row_of_the_users(home: Path, project
 
 
 def test_slow_patterns_in_many_parts_of_a_command_end_soon(home: Path, project: Workspace) -> None:
-    heed(home, row(program="make", arguments="[ax]*[axy]*z", text="Deploys", tag="Affects others"))
+    heed(home, row(program="make", arguments="[ax]{0,20}[axy]{0,6}z", text="Deploys", tag="Affects others"))
     began = time.process_time()
     found = explain_command("; ".join([f"make {'a' * 390}"] * 50), project, measure=False)
     assert time.process_time() - began < patient(5)
@@ -175,17 +176,32 @@ def test_slow_patterns_in_many_parts_of_a_command_end_soon(home: Path, project: 
         ),
         (
             {"program": "x", "text": "{name} is", "tag": "Harmless"},
-            "{name} in text or action stands for nothing",
+            "{name} is not a known placeholder; remove it",
         ),
         ({"program": "", "text": "X", "tag": "Harmless"}, "command_effects.0: program and text must not be empty"),
-        ({"program": "x", "text": "{1}", "tag": "Harmless"}, "names a group that arguments doesn't have"),
-        ({"program": "x", "text": "X", "tag": "Harmless", "arguments": "("}, "arguments is not a regular expression"),
-        ({"program": "x", "text": "X", "tag": "Harmless", "arguments": "(a+)+b"}, "may take long to compare"),
+        ({"program": "x", "text": "{1}", "tag": "Harmless"}, "{1} names a group that arguments doesn't have"),
         (
-            {"program": "x", "text": "X", "tag": "Harmless", "arguments": "a*b*c*"},
-            "200 characters and 2 of",
+            {"program": "x", "text": "X", "tag": "Harmless", "arguments": "("},
+            "arguments can't be used: Python doesn't accept this regular expression",
         ),
-        ({"program": "x", "text": "X", "tag": "Harmless", "arguments": "a" * 201}, "use at most 200 characters"),
+        ({"program": "x", "text": "X", "tag": "Harmless", "arguments": "(a+)+b"}, "it could take too long"),
+        ({"program": "x", "text": "X", "tag": "Harmless", "arguments": "a*b*c"}, "give them bounds, such as {20,40}"),
+        (
+            {"program": "x", "text": "X", "tag": "Harmless", "arguments": f"^{'a?' * 60}{'a' * 60}b"},
+            "arguments can't be used: it could take too long",
+        ),
+        (
+            {"program": "x", "text": "X", "tag": "Harmless", "arguments": f"{'(a|a)' * 30}b"},
+            "arguments can't be used: it could take too long",
+        ),
+        ({"program": "x", "text": "X", "tag": "Harmless", "detail": "Of {b}"}, "{b} is not a known placeholder"),
+        ({"program": "x", "text": "X {}", "tag": "Harmless"}, "{} is not a known placeholder; remove it"),
+        ({"program": "x", "text": "X {first", "tag": "Harmless"}, "{first is not a known placeholder; remove it"),
+        ({"program": "x", "text": "X", "tag": "Harmless", "action": "go }"}, "} is not a known placeholder"),
+        (
+            {"program": "x", "text": "X", "tag": "Harmless", "arguments": "a" * 201},
+            "arguments has more than 200 characters",
+        ),
     ],
 )
 def test_a_wrong_row_is_named_and_left_out_and_the_others_count(
@@ -198,6 +214,75 @@ def test_a_wrong_row_is_named_and_left_out_and_the_others_count(
     assert told.endswith("Fix it, then try again. Until then this row is left out.")
     assert effect("deploy", project).risk == "high"
     assert effect("rm notes.txt", project).text == "Deletes 1 file (250 bytes); it doesn't go to the trash"
+
+
+@pytest.mark.parametrize(("written", "code"), [("\\n", "000A"), ("\\u202E", "202E"), ("\\u001B", "001B")])
+@pytest.mark.parametrize("key", ["text", "detail", "action"])
+def test_what_would_garble_a_card_is_refused(home: Path, key: str, written: str, code: str) -> None:
+    sentences = {"text": "X", key: f"X{written}Y"}
+    lines = [f'{name} = "{sentence}"' for name, sentence in sentences.items()]
+    (told,) = heed(home, "\n".join(["[[command_effects]]", 'program = "x"', 'tag = "Harmless"', *lines]))
+    assert f"must be one line without control characters; remove the character U+{code}" in told
+
+
+def test_a_variable_that_is_no_list_of_tables_says_what_is_expected(home: Path) -> None:
+    with pytest.raises(ConfigError, match="VIBE_COMMAND_EFFECTS is wrong: expected a list of tables"):
+        read_settings({"VIBE_HOME": str(home.parent), "VIBE_COMMAND_EFFECTS": "x"})
+
+
+@pytest.mark.requirement("permission.effects.own")
+@pytest.mark.parametrize(
+    ("keys", "command", "said"),
+    [
+        ({"program": "deploy | ship", "text": "Ships {first}"}, "ship site", "Ships `site`"),
+        ({"program": "ship", "text": "Ships {first}"}, "ship", "Ships"),
+        ({"program": "ship", "text": "Ships {first} to {target} ({1}), now"}, "ship", "Ships to, now"),
+        ({"program": "ship", "text": "{first}"}, "ship", "Vibe can't tell what this does"),
+        ({"program": "ship", "text": "Ships {target}"}, "ship", "Ships"),
+        ({"program": "ship", "text": "Runs {started}", "starts": True}, "ship", "Runs Vibe can't tell what this does"),
+        (
+            {
+                "program": "ship",
+                "arguments": "^(?:--to=(.{0,9})|--at=(.{0,9}))$",
+                "text": "Ships to {1|all} at {2|once}",
+            },
+            "ship --at=noon",
+            "Ships to all at `noon`",
+        ),
+    ],
+)
+def test_a_row_of_the_users_fits_whatever_its_sentence_lacks(
+    home: Path, project: Workspace, keys: dict[str, str], command: str, said: str
+) -> None:
+    keys = {"arguments": "^(a)?", **keys, "tag": "Affects others"}
+    assert heed(home, row(**keys).replace("True", "true")) == ()
+    found = effect(command, project)
+    assert (found.text, found.risk) == (said, "high")
+
+
+@pytest.mark.requirement("permission.effects.own")
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("python3", "python3.12 site.py"),
+        ("python3.12", "python3.12 site.py"),
+        ("deploy.sh", "bash deploy.sh"),
+        ("deploy.sh", "bash -x -o pipefail bin/deploy.sh site"),
+        ("deploy.sh", "sh deploy.sh"),
+        ("deploy.sh", "source deploy.sh"),
+        ("deploy.sh", ". deploy.sh"),
+        ("deploy.sh", "./deploy.sh"),
+        ("deploy.sh", "env bash deploy.sh"),
+    ],
+)
+def test_a_row_of_the_users_fits_however_its_program_is_started(
+    home: Path, project: Workspace, program: str, command: str
+) -> None:
+    heed(home, row(program=program, text="Deploys", detail="With {first|all}.", tag="Affects others"))
+    found = effect(command, project)
+    assert found.risk == "high"
+    assert found.action == f"run {'python3.12' if program.startswith('python') else program}"
+    assert "Deploys. With " in found.detail
 
 
 @pytest.mark.requirement("permission.effects.own")
@@ -224,3 +309,17 @@ def test_the_command_that_tells_verdicts_heeds_rows_and_names_a_wrong_one(home: 
     )
     assert '"rule": "high risk", "reason": "deploys"' in done.stdout
     assert "command_effects.1.tag" in done.stderr
+
+
+@pytest.mark.requirement("permission.effects.own")
+@pytest.mark.parametrize(
+    "command",
+    ["kubectl --context prod rollout restart deploy/x", "kubectl -n x --context=prod rollout restart y"],
+)
+def test_the_rows_of_the_docs_fit_the_commands_that_they_describe(home: Path, project: Workspace, command: str) -> None:
+    docs = (Path(effect_rows.__file__).parents[3] / "docs" / "permissions.md").read_text(encoding="utf-8")
+    (rows,) = (block for block in re.findall(r"```toml\n(.*?)```", docs, re.DOTALL) if "[[command_effects]]" in block)
+    assert heed(home, rows) == ()
+    assert "Restarts what runs in production." in effect(command, project).detail
+    assert "Restarts" not in effect(command.replace("prod", "test"), project).detail
+    assert effect("bash deploy.sh", project).action == "deploy"

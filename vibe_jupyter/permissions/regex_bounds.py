@@ -18,7 +18,7 @@ def check_regex(regex: str) -> str:
     Raises:
         ValueError: It is invalid, matches too much, or may take too long.
     """
-    pattern, width = _check_time(regex, 1)
+    pattern, width = check_time(regex, 1)
     if width < _SHORTEST:
         raise ValueError(f"it matches fewer than {_SHORTEST} characters; write more of what the secret has")
     if all(pattern.match(sign * LONGEST) for sign in _ANYTHING):
@@ -32,11 +32,11 @@ def check_exception(regex: str) -> str:
     Raises:
         ValueError: It is invalid or may take too long.
     """
-    _check_time(regex, LONGEST)
+    check_time(regex, LONGEST)
     return regex
 
 
-def _check_time(regex: str, positions: int) -> tuple[re.Pattern[str], int]:
+def check_time(regex: str, positions: int) -> tuple[re.Pattern[str], int]:
     """Return the pattern and the smallest number of characters it matches.
 
     Raises:

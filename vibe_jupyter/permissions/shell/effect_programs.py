@@ -6,7 +6,7 @@ The user's own rows add to that: they may raise a risk, but neither lower nor re
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.permissions.rules import OwnEffects
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart
-from vibe_jupyter.permissions.shell.effect_rows import RISKS, EffectRow, shipped_rows
+from vibe_jupyter.permissions.shell.effect_rows import LONGEST, RISKS, EffectRow, shipped_rows
 from vibe_jupyter.permissions.shell.effect_words import (
     DELETES,
     NAMES_SHOWN,
@@ -25,13 +25,13 @@ from vibe_jupyter.permissions.shell.effect_words import (
     explain_by_row,
     name_list,
     only_reads,
+    overwriting,
     reading,
 )
 from vibe_jupyter.permissions.shell.git_commands import GLOBAL_OPTIONS, SETTINGS
 from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
 from vibe_jupyter.permissions.shell.measuring import count_text
 
-OWN_LINES: Final = 400  # characters of arguments that a pattern of the user's is compared with
 OWN_SECONDS: Final = 0.5  # time limit per command line for all of them
 _DELETES: Final = frozenset({"rm", "unlink", "shred"})
 _FIND_RUNS: Final = ("-exec", "-execdir", "-ok", "-okdir")
@@ -55,6 +55,7 @@ _FINDS_ONLY: Final = frozenset(
     }
 )
 
+_SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "source", "."})
 _VERSION: Final = re.compile(r"(?<=3)\.\d+$")  # of `python3.12` and `pip3.12`
 
 
@@ -65,9 +66,22 @@ def explain_program(call: PartCall) -> Finding:
     if RISKS[found.tag] == "low" and not (is_plain and only_reads(call)):
         found = NOT_EXPLAINED
     for row in OwnEffects.rows:
-        if call.name in row.program.split("|") and (own := _by_own_row(row, call)) is not None:
-            found = _raised(found, own, call.name)
+        for one in _runs(call):
+            if row.fits(one.name, _plain_name(one.name)) and (own := _by_own_row(row, one)) is not None:
+                found = _raised(found, own, one.name)
+                break
     return found
+
+
+def _runs(call: PartCall) -> Iterator[PartCall]:
+    """Yield a call, and that of the script which a shell runs by it: ``bash -x deploy.sh site``."""
+    yield call
+    if call.name in _SHELLS and (scripts := call.operands("-o -O --rcfile --init-file")):
+        yield replace(call, words=call.words[next(at for at, word in enumerate(call.words) if word is scripts[0]) :])
+
+
+def _plain_name(name: str) -> str:
+    return _VERSION.sub("", name)
 
 
 def _explained(call: PartCall) -> Finding:
@@ -77,14 +91,14 @@ def _explained(call: PartCall) -> Finding:
     explain = _BY_CODE.get(call.name)
     if explain is not None and (found := explain(call)) is not None:
         return found
-    rows = shipped_rows().get(_VERSION.sub("", call.name), ())
+    rows = shipped_rows().get(_plain_name(call.name), ())
     return next(filter(None, (explain_by_row(row, call) for row in rows)), NOT_EXPLAINED)
 
 
 def _by_own_row(row: EffectRow, call: PartCall) -> Finding | None:
-    if row.arguments and (len(call.lines) > OWN_LINES or time.monotonic() > call.ends):
+    if row.arguments and (len(call.lines) > LONGEST or time.monotonic() > call.ends):
         return Finding(f"May be a command that your settings describe (`{row.program}`)", row.tag, "", row.action)
-    return explain_by_row(row, call)
+    return explain_by_row(row, call, is_own=True)
 
 
 def _raised(found: Finding, own: Finding, name: str) -> Finding:
@@ -125,6 +139,17 @@ def _git(call: PartCall) -> Finding | None:
 def _remove(call: PartCall) -> Finding | None:
     words = call.operands()
     return _deleting(call, words) if words else None
+
+
+def _raw_copy(call: PartCall) -> Finding | None:
+    """Describe `dd`, except where it writes to a device."""
+    outputs = [word for word in call.arguments if word.text.startswith("of=")]
+    if not outputs or any(word.text.startswith("of=/dev/") for word in outputs):
+        return None
+    target = outputs[-1]._replace(text=outputs[-1].text.removeprefix("of="), raw=outputs[-1].raw.removeprefix("of="))
+    finding = Finding(f"Writes raw data to `{target.raw}`", "Changes files")
+    keeps = any(re.match(r"conv=.*notrunc|oflag=.*append|seek=", word.text) for word in call.arguments)
+    return finding if keeps else overwriting(call, target, finding)
 
 
 def _deleting(call: PartCall, words: Sequence[WordOfPart]) -> Finding:
@@ -262,6 +287,7 @@ def _current_branch(repository: Repository | None) -> str:
 # Programs that are explained by code, and by rows where that returns None.
 _BY_CODE: Final[Mapping[str, Callable[[PartCall], Finding | None]]] = {
     **dict.fromkeys(("rm", "unlink"), _remove),
+    "dd": _raw_copy,
     "find": _find,
     "git": _git,
 }

@@ -6,7 +6,7 @@ Imports little, because settings with such rows are read before the first reques
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 _SHIPPED: Final = Path(__file__).with_name("effects.toml")
 PATTERN_LIMIT: Final = 200  # characters of a user's pattern
-REPEATS_LIMIT: Final = 2  # repetitions in it: each multiplies its time by the length of the arguments
+LONGEST: Final = 400  # characters of arguments that a user's pattern is compared with
 BLANK: Final = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")  # a name in a sentence, with its default
 NAMES: Final = frozenset(
     {"names", "first", "files", "sources", "target", "word", "host", "program", "command", "started"}
 )
-_LITERAL: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)  # parts of a pattern in which * and + are characters
-_REPEAT: Final = re.compile(r"[*+{]")
+_BRACES: Final = re.compile(r"\{[^{}]*\}?|\}")
+# Control characters, line breaks, and characters that change the direction of a text.
+_HIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 Low = Literal["Harmless", "Reads outside the project"]
 Medium = Literal[
@@ -69,6 +70,10 @@ class EffectRow:
     starts: bool = False
     detail: str = ""
 
+    def fits(self, *names: str) -> bool:
+        """Return whether one of the names is a program of this row."""
+        return any(one.strip() in names for one in self.program.split("|"))
+
 
 @cache
 def shipped_rows() -> Mapping[str, Sequence[EffectRow]]:
@@ -97,22 +102,35 @@ def read_row(written: object) -> EffectRow:
 
 def _check_row(row: EffectRow) -> EffectRow:
     """Refuse what no row can mean, and a pattern that may take long: Python's have no time limit."""
-    names = [name for sentence in (row.text, row.action) for name, _ in BLANK.findall(sentence)]
-    if unknown := [name for name in names if name not in NAMES and not name.isdecimal()]:
-        raise ValueError(f"{{{unknown[0]}}} in text or action stands for nothing; leave it out")
     if not row.program.strip("| ") or not row.text.strip():
         raise ValueError("program and text must not be empty")
+    names = [name for sentence in (row.text, row.detail, row.action) for name in _names_in(sentence)]
+    if len(row.arguments) > PATTERN_LIMIT:
+        raise ValueError(f"arguments has more than {PATTERN_LIMIT} characters; write a shorter regular expression")
+    from vibe_jupyter.permissions.regex_bounds import check_time  # noqa: PLC0415 (only for rows of the user's)
+
     try:
-        groups = re.compile(row.arguments, re.MULTILINE).groups
-    except re.error as error:
-        raise ValueError(f"arguments is not a regular expression: {error}") from None
-    if any(name.isdecimal() and int(name) > groups for name in names):
-        raise ValueError("text or action names a group that arguments doesn't have")
-    plain = _LITERAL.sub("x", row.arguments)
-    long = len(row.arguments) > PATTERN_LIMIT or len(_REPEAT.findall(plain)) > REPEATS_LIMIT
-    if long or re.search(r"\)[*+{]|\(\?(?:P=|#|\w*x)", row.arguments) or re.search(r"\\\d", row.arguments):
-        raise ValueError(
-            f"arguments may take long to compare; use at most {PATTERN_LIMIT} characters and {REPEATS_LIMIT} of * and "
-            "+, none of them behind a group, and no reference to a group"
-        )
+        pattern, _ = check_time(row.arguments, LONGEST + 1)
+    except ValueError as error:
+        raise ValueError(f"arguments can't be used: {error}") from None
+    if beyond := [name for name in names if name.isdecimal() and not 1 <= int(name) <= pattern.groups]:
+        raise ValueError(f"{{{beyond[0]}}} names a group that arguments doesn't have")
     return row
+
+
+def _names_in(sentence: str) -> Iterator[str]:
+    """Yield the names in a sentence.
+
+    Raises:
+        ValueError: The sentence can't be shown as it is written.
+    """
+    if hidden := _HIDDEN.search(sentence):
+        raise ValueError(
+            "text, detail and action must be one line without control characters; "
+            f"remove the character U+{ord(hidden[0]):04X}"
+        )
+    for braces in _BRACES.findall(sentence):
+        blank = BLANK.fullmatch(braces)
+        if blank is None or not (blank[1] in NAMES or blank[1].isdecimal()):
+            raise ValueError(f"{braces} is not a known placeholder; remove it")
+        yield blank[1]

@@ -127,8 +127,12 @@ def _is_option(word: str, option: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and option[1:] in word[1:]
 
 
-def explain_by_row(row: EffectRow, call: PartCall) -> Finding | None:
-    """Describe a call by a row, or return None if the row doesn't fit."""
+def explain_by_row(row: EffectRow, call: PartCall, *, is_own: bool = False) -> Finding | None:
+    """Describe a call by a row, or return None if the row doesn't fit.
+
+    A row of the user's fits even if a name in its text has no value: a missing word of a sentence is better than a
+    missing risk.
+    """
     operands = call.operands(row.valued)
     behind = _behind(row.words, operands)
     if behind is None or (row.after and not (call.fed_by and _is_one_of(call.fed_by, row.after))):
@@ -137,14 +141,14 @@ def explain_by_row(row: EffectRow, call: PartCall) -> Finding | None:
     if found is None:
         return None
     inner = NOT_EXPLAINED
-    if row.starts:
-        started = call.arguments[call.lines[: found.end()].count("\n") :]
-        if not started:
-            return None
+    started = call.arguments[call.lines[: found.end()].count("\n") :] if row.starts else ()
+    if row.starts and not started and not is_own:
+        return None
+    if started:
         inner = call.inner(started, "" if call.name in _TAKE_INPUT else call.fed_by)
-    groups = [group.replace("\n", " ") for group in found.groups() if group]
+    groups = {str(number): group.replace("\n", " ") for number, group in enumerate(found.groups(), start=1) if group}
     values = {
-        **{str(number): f"`{group}`" for number, group in enumerate(groups, start=1)},
+        **{number: f"`{group}`" for number, group in groups.items()},
         **dict.fromkeys(("names", "files"), name_list(behind)),
         "first": name_list(behind[:1]),
         "sources": name_list(behind[:-1]),
@@ -155,20 +159,23 @@ def explain_by_row(row: EffectRow, call: PartCall) -> Finding | None:
         "command": command_text(call.words),
         "started": inner.text,
     }
-    text = _filled(row.text, values)
+    text = _filled(row.text, values, is_own=is_own)
     if text is None:
         return None
-    action = (_filled(row.action, {**values, "started": inner.action}) or inner.action).replace("`", "")
-    finding = Finding(text, row.tag, row.detail, action)
-    if row.starts:
-        detail = " ".join(filter(None, (inner.detail, row.detail)))
+    said = _filled(row.detail, values, is_own=is_own) or ""
+    action = (_filled(row.action, {**values, "started": inner.action}, is_own=is_own) or inner.action).replace("`", "")
+    finding = Finding(text or CANNOT_TELL, row.tag, said, action)
+    if started:
+        detail = " ".join(filter(None, (inner.detail, said)))
         return finding._replace(tag=max(inner, finding, key=lambda one: one.level).tag, detail=detail)
     if "{files" in row.text or "{sources" in row.text:
         finding = reading(call, behind if "{files" in row.text else behind[:-1], finding)
-    return _overwriting(call, behind[-1], finding) if "{target" in row.text else finding
+    return overwriting(call, behind[-1], finding) if "{target" in row.text and behind else finding
 
 
 _TAKE_INPUT: Final = ("xargs", "parallel")
+_NOTHING: Final = "\0"  # in place of a value that a sentence asks for and a command lacks; no argument has it
+_GAP: Final = re.compile(r"\s*\(\0\)|\s*\0")
 
 
 @cache
@@ -193,12 +200,12 @@ def _behind(words: str, operands: Sequence[WordOfPart]) -> Sequence[WordOfPart] 
     return operands[at:]
 
 
-def _filled(sentence: str, values: Mapping[str, str]) -> str | None:
-    """Replace the names in a sentence, or return None if one has neither a value nor a default."""
-    found = BLANK.findall(sentence)
-    if any(not values.get(name) and f"{{{name}}}" in sentence for name, _ in found):
-        return None
-    return BLANK.sub(lambda blank: values.get(blank[1]) or blank[2], sentence)
+def _filled(sentence: str, values: Mapping[str, str], *, is_own: bool) -> str | None:
+    """Replace the names in a sentence. If one has neither a value nor a default, drop it or return None."""
+    filled = BLANK.sub(lambda blank: values.get(blank[1]) or (_NOTHING if blank[2] is None else blank[2]), sentence)
+    if _NOTHING in filled:
+        return _GAP.sub("", filled).strip() if is_own else None
+    return filled
 
 
 def _host_text(operands: Sequence[WordOfPart]) -> str:
@@ -251,7 +258,7 @@ def reading(call: PartCall, operands: Sequence[WordOfPart], finding: Finding) ->
     return finding._replace(tag="Reads outside the project") if outside else finding
 
 
-def _overwriting(call: PartCall, word: WordOfPart, finding: Finding) -> Finding:
+def overwriting(call: PartCall, word: WordOfPart, finding: Finding) -> Finding:
     """Warn if a file that a command writes would be replaced."""
     if call.here is None or call.meter is None or not word.literal or word.wild or finding.detail:
         return finding
