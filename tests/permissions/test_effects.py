@@ -183,6 +183,7 @@ CORPUS = [
     ("docker --context prod rm -f y", "high", "Deletes the container `y`"),
     ("docker -H tcp://x system prune -af", "high", "Deletes unused data"),
     ("docker -H x push y", "high", "Publishes `y`"),
+    ("docker --context ps rm y", "high", "Deletes the container `y`"),
     ("docker config rm x", "high", "Deletes the config `x`"),
     ("docker login -u x", "high", "Signs in to a registry"),
     ("docker push me/web", "high", "Publishes `me/web`"),
