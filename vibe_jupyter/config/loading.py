@@ -173,7 +173,7 @@ def _parse_value(text: str, annotation: Any, name: str) -> JsonValue:
         return adapter.dump_python(adapter.validate_python(_parse_text(text, annotation)), mode="json")
     except ValidationError as error:
         said = describe_problem(error.errors(include_url=False)[0])
-        if get_origin(annotation) is tuple and said == "expected a table":
+        if said == "expected a table" and get_origin(annotation) is tuple and not text.lstrip().startswith("["):
             said = "expected a list of tables, as JSON: [{…}]"
         raise ConfigError(
             f"The environment variable {name} is wrong: {said}. Correct or unset it, then try again."
