@@ -15,7 +15,7 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.permissions.own_rules import SECONDS, OwnRules
 from vibe_jupyter.permissions.redaction import RedactedStream, Redactor
 from vibe_jupyter.permissions.secret_assignments import HINTS
-from vibe_jupyter.permissions.secret_shapes import RULES_FILE, OwnRule, secret_rules
+from vibe_jupyter.permissions.secret_shapes import RULES_FILE, UNCHECKED, OwnRule, secret_rules
 from vibe_jupyter.permissions.secret_sources import Memory
 
 TICKET = """
@@ -126,8 +126,10 @@ def test_a_rule_in_the_users_settings_redacts_and_the_rest_goes_on(home: Path) -
         ("regex = '(T+)+CKET'", "regex", "could take too long"),
         ("regex = 'TCK(?:a|a)*b'", "regex", "could take too long"),
         ("regex = 'TCK.*a.*b.*c'", "regex", "could take too long"),
-        (r"regex = '(T)CK\1+x'", "regex", "could take too long"),
-        ("keywords = []", "keywords", "at least 1"),
+        (r"regex = '([;,])TCK-\d{6}\1'", "regex", r"back references such as \1 are not supported in rules"),
+        (r"regex = '(;)?TCK-\d{6}(?(1);|,)'", "regex", "conditions such as (?(1)…) are not supported in rules"),
+        (r"regex = '\S.{3,}'", "regex", "matches any text; make it specific to the secret"),
+        ("keywords = []", "keywords", "write at least one keyword"),
         ('keywords = ["tk"]', "keywords", "3 characters or more"),
         ('keywords = ["my key"]', "keywords", "without blanks"),
         ("secretGroup = 1", "secretGroup", "no such group"),
@@ -254,12 +256,77 @@ def test_own_rules_obey_the_exceptions_and_leave_other_texts_alone() -> None:
 @pytest.mark.requirement("permission.data.rules.time")
 def test_a_text_that_makes_a_rule_slow_is_redacted_in_bounded_time_and_shows_nothing() -> None:
     rules = OwnRules([OwnRule.model_validate(ticket(regex=r"tck(?:a|aa){1,17}[bc]"))])
-    text = ("tck" + "a" * 60 + "\n") * 3_000 + "tckaaab\n"
+    text = "begin\n" + ("tck" + "a" * 60 + "\n") * 3_000 + "[redacted: one, 3 characters] tckaaab\nend"
     began = time.thread_time()
-    spans = list(rules.spans(text))
+    (span,) = rules.spans(text)
     assert time.thread_time() - began < SECONDS + patient(1)
-    assert spans[-1].end >= len(text) - 1
-    assert re.search(r"tcka{3}b", Redactor(memory=_with(rules))(text)) is None
+    assert span[1:] == (len(text), UNCHECKED, "")
+    shown = Redactor(memory=_with(rules), allows=lambda kind: kind == "ticket")(text)
+    assert re.fullmatch(rf"begin\n(tcka+\n)*\[redacted: {UNCHECKED}, [\d,]+ characters\]", shown)
+
+
+@pytest.mark.attack("secrets", always=True)
+@pytest.mark.requirement("permission.data.rules.time")
+def test_keywords_everywhere_are_looked_at_in_bounded_time_and_what_is_left_is_redacted() -> None:
+    for text in ("tck" * 250_000, "id tck 1\n" * 100_000, "tck " * 100_000):
+        for count in (1, 5):
+            rules = OwnRules([OwnRule.model_validate(ticket(id=f"{one}")) for one in range(count)])
+            began = time.thread_time()
+            spans = list(rules.spans(text))
+            assert time.thread_time() - began < SECONDS + patient(1)
+            assert [span.end for span in spans] in ([], [len(text)])
+
+
+@pytest.mark.requirement("permission.data.rules.time")
+def test_rules_that_got_no_time_redact_from_their_own_first_keyword() -> None:
+    slow, late, absent = (
+        OwnRule.model_validate(ticket(id=word, regex=rf"{word}(?:a|aa){{1,17}}[bc]", keywords=(word,)))
+        for word in ("slow", "late", "none")
+    )
+    text = "begin, is Xlateab\n" + ("slow" + "a" * 60 + "\n") * 3_000
+    assert [text[: span.start] for span in OwnRules([slow, late]).spans(text)] == ["begin, is "]
+    (only,) = OwnRules([slow, absent]).spans(text)
+    assert "Xlateab\nslow" in text[: only.start]
+
+
+@pytest.mark.attack("secrets", always=True)
+@pytest.mark.requirement("permission.data.rules.time")
+def test_a_streamed_line_of_keywords_is_held_for_a_bounded_length_and_redacted_to_its_end() -> None:
+    line = "see " + "tck" * 3_000 + " TCK ABCD-654321 and on "
+    for size in (8, 700, 20_000):
+        stream = RedactedStream(own(ticket()))
+        began = time.thread_time()
+        shown = "".join(stream.feed(line[at : at + size]) for at in range(0, len(line), size))
+        assert shown == "see "
+        shown += stream.feed("TCK ABCD-6") + stream.feed("54321\nnext ") + stream.feed("line\n") + stream.end()
+        assert time.thread_time() - began < patient(3)
+        hidden = len(line) - len("see ") + len("TCK ABCD-654321")
+        assert shown == f"see [redacted: {UNCHECKED}, {hidden:,} characters]\nnext line\n"
+    ends = RedactedStream(own(ticket()))
+    assert ends.feed(line) + ends.end() == f"see [redacted: {UNCHECKED}, {len(line) - 4:,} characters]"
+
+
+def test_no_cut_of_a_stream_splits_a_place_that_overlaps_the_one_it_was_moved_for() -> None:
+    rule = ticket(regex=r"TCK [A-Z]{4}.{0,990}\d{6}")
+    text = "TCK ABCD" + " no" * 100 + " tck" + " no" * 110 + " tck 654321 " + "no " * 300
+    shown = own(rule)(text)
+    assert "ABCD" not in shown
+    for size in (7, 100):
+        stream = RedactedStream(own(rule))
+        pieces = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size))
+        assert pieces + stream.end() == shown
+    rules = OwnRules([OwnRule.model_validate(rule)])
+    assert rules.before(text, 700) == rules.before(text, 400) == 0
+
+
+def test_a_variable_with_a_rule_names_the_keys_that_are_missing_or_wrong(home: Path) -> None:
+    for written, said in (
+        ('[{"id":"x"}]', "VIBE_PRIVACY__RULES is wrong: regex and keywords are required but missing."),
+        ('[{"id":"x","regex":"abcd","keywords":[]}]', "VIBE_PRIVACY__RULES is wrong: keywords: write at least one"),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            load_settings({"VIBE_HOME": str(home), "VIBE_PRIVACY__RULES": written})
+        assert said in str(raised.value)
 
 
 def _with(rules: OwnRules) -> Memory:

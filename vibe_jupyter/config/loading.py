@@ -172,12 +172,22 @@ def _parse_value(text: str, annotation: Any, name: str) -> JsonValue:
     try:
         return adapter.dump_python(adapter.validate_python(_parse_text(text, annotation)), mode="json")
     except ValidationError as error:
-        said = describe_problem(error.errors(include_url=False)[0])
+        said = _described(error)
         if said == "expected a table" and get_origin(annotation) is tuple and not text.lstrip().startswith("["):
             said = "expected a list of tables, as JSON: [{…}]"
         raise ConfigError(
             f"The environment variable {name} is wrong: {said}. Correct or unset it, then try again."
         ) from None
+
+
+def _described(error: ValidationError) -> str:
+    """Describe the first problem of a variable, or all keys that are missing in its tables."""
+    problems = error.errors(include_url=False)
+    missing = [str(one["loc"][-1]) for one in problems if one["type"] == "missing" and one["loc"]]
+    if missing:
+        return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} required but missing"
+    keys = [key for key in problems[0]["loc"] if isinstance(key, str)]
+    return ": ".join([*keys[-1:], describe_problem(problems[0])])
 
 
 def _parse_text(text: str, annotation: Any) -> Any:

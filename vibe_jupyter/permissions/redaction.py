@@ -24,6 +24,7 @@ from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.known_secrets import SHORTEST, KnownSecrets, secrets_in
 from vibe_jupyter.permissions.secret_assignments import HINTS, assigned
 from vibe_jupyter.permissions.secret_shapes import (
+    UNCHECKED,
     Span,
     Strength,
     any_of,
@@ -77,6 +78,7 @@ _OWN: Final = frozenset({"name", "headline", "outcome", "status", "kind", "host"
 _TEXTLESS: Final = frozenset({bool, int, float, type(None)})  # types of values without text
 
 HELD_LIMIT: Final = 8_000  # maximum number of characters held back; a longer text is redacted as far as it is known
+_HELD_BY_RULES: Final = 4_000  # maximum number of characters of a line that are held back for the user's own rules
 
 _WORDS: Final = "|".join(sorted({*HINTS, "basic", "login", "machine", "curl", "mysql"}))
 _HINT: Final = lazy_pattern(f"(?i){_WORDS}")
@@ -221,6 +223,10 @@ class Redactor:
         while (place := min(one.before(text, cut) for one in self._indexes())) < cut:
             cut = place
         return cut
+
+    def undecided(self, text: str) -> int:
+        """Return how many characters at the end of a text the user's rules may look at again when it continues."""
+        return len(text) - self.memory.own.before(text, len(text))
 
     def event(self, event: E) -> E:
         """Redact an event. Text deltas are left unchanged, because their stream is redacted instead."""
@@ -478,7 +484,7 @@ def _outside(spans: Iterable[Span], taken: list[tuple[int, int]], text: str) -> 
     """Yield the spans without the parts that placeholders cover."""
     for span in spans:
         inside = [(start, end) for start, end in taken if start < span.end and end > span.start]
-        if not inside:
+        if not inside or span.kind == UNCHECKED:
             yield span
             continue
         place = span.start
@@ -535,19 +541,32 @@ class RedactedStream:
         self._of_output = of_output
         self._held = ""
         self._early = 0  # leading characters of the held text that were already emitted
+        self._hidden = 0  # characters of the current line that are left out
 
     def feed(self, piece: str) -> str:
         """Add a chunk and return the text that can be emitted now, possibly ""."""
+        if self._hidden:
+            rest, line_end, piece = piece.partition("\n")
+            self._hidden += len(rest)
+            return self._hidden_line() + self.feed(line_end + piece) if line_end else ""
         self._held = held = self._held + piece
         withholds = self._of_output and self._redactor.withholds is not Extent.NOTHING
         if not withholds and not may_hold_secret(held) and not self._redactor.may_know(held):
             return self._pass_on(held)
         cut = self._safe()
-        return (self._take(cut) if cut else "") + ("" if withholds else self._plain_word())
+        shown = self._take(cut) if cut else ""
+        if len(self._held) > _HELD_BY_RULES and self._redactor.undecided(self._held) > _HELD_BY_RULES:
+            self._hidden, self._held, self._early = len(self._held) - self._early, "", 0
+        return shown + ("" if withholds else self._plain_word())
 
     def end(self) -> str:
         """End the stream and return the remaining text."""
-        return self._take(len(self._held)) if self._held else ""
+        return self._hidden_line() if self._hidden else self._take(len(self._held)) if self._held else ""
+
+    def _hidden_line(self) -> str:
+        hidden, self._hidden = self._hidden, 0
+        self._redactor.memory.caught[UNCHECKED] += 1
+        return placeholder(UNCHECKED, hidden)
 
     def _pass_on(self, held: str) -> str:
         """Emit a text without secrets, but buffer its last word, which may begin a secret or the name of one."""
@@ -583,7 +602,9 @@ class RedactedStream:
         """Return the position before which every secret that began has also ended."""
         held = self._held
         if len(held) > HELD_LIMIT:
-            return len(held)
+            return len(held) - self._redactor.undecided(held)
+        if self._redactor.undecided(held) == len(held):  # cheaper than the patterns below
+            return 0
         block = held.rfind("-----BEGIN")
         if block >= 0 and (begun := _BEGUN.match(held, block)) and _ENDED.search(held, begun.end()) is None:
             opened = _OPEN.search(held, held.rfind("\n", 0, block) + 1, block)

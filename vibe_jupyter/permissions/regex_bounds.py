@@ -8,7 +8,15 @@ from typing import Any, Final
 LONGEST: Final = 1_000  # characters in which a match is looked for
 MOST_STEPS: Final = 20_000_000  # for trying a regular expression at one position; less than a tenth of a second
 _SHORTEST: Final = 4  # characters of a match
-_ANYTHING: Final = "a7~-é "  # a regular expression that matches runs of each of these matches any text
+# A regular expression that matches all of these matches any text
+_ORDINARY: Final = (
+    "The new plan is to go on as before, and it was sent to all of us. ",
+    "x = 7  # the sum of a, b and c\n",
+    "if (n > 0) { return f(n - 1) + 1; }\n",
+    "7 of 9 rows, 1.5 % of them empty; ",
+    "é a été là, où ça va: über Öl. ",
+    "| a | b | c |\t- [ ] ~/x/y.txt <p> ",
+)
 _ONE_STEP: Final = frozenset({"LITERAL", "NOT_LITERAL", "IN", "ANY", "AT", "CATEGORY"})
 
 
@@ -20,9 +28,9 @@ def check_regex(regex: str) -> str:
     """
     pattern, width = check_time(regex, 1)
     if width < _SHORTEST:
-        raise ValueError(f"it matches fewer than {_SHORTEST} characters; write more of what the secret has")
-    if all(pattern.match(sign * LONGEST) for sign in _ANYTHING):
-        raise ValueError("it matches any text; write what only the secret has")
+        raise ValueError(f"it can match fewer than {_SHORTEST} characters; make it more specific")
+    if all(pattern.match((text * LONGEST)[:LONGEST]) for text in _ORDINARY):
+        raise ValueError("it matches any text; make it specific to the secret")
     return regex
 
 
@@ -89,5 +97,9 @@ def _effort_of(code: str, value: Any) -> tuple[float, float]:
                 return 1, most * steps
             once = ways**most if most * log2(ways) < 64 else inf
             return once * max(1, most - least + 1), once * max(1, most) * steps
-        case _:  # references to groups, and what later versions of Python add
+        case "GROUPREF":
+            raise ValueError("back references such as \\1 are not supported in rules")
+        case "GROUPREF_EXISTS":
+            raise ValueError("conditions such as (?(1)…) are not supported in rules")
+        case _:  # what later versions of Python add
             return inf, inf

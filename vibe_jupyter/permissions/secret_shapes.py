@@ -251,6 +251,9 @@ def kind_of(name: str) -> str:
     return next((kind for word, kind in secret_rules().kinds.items() if word in flat), "secret")
 
 
+UNCHECKED: Final = "not checked in time by your own rules"  # kind of a text that may or may not hold secrets
+
+
 class Span(NamedTuple):
     """A secret in a text."""
 
@@ -384,6 +387,12 @@ def _check_keyword(word: str) -> str:
     return word
 
 
+def _check_keywords(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words:
+        raise ValueError("write at least one keyword, a word near which the regex is tried")
+    return words
+
+
 def _check_regex(regex: str) -> str:
     from vibe_jupyter.permissions.regex_bounds import check_regex  # noqa: PLC0415 - few users have such rules
 
@@ -419,7 +428,7 @@ class OwnRule(LazyModel):
     id: str = Field(min_length=1, max_length=60)
     regex: Annotated[str, Field(max_length=_LONGEST_REGEX), AfterValidator(_check_regex)]
     """In Python's syntax. Begins in a word that contains a keyword, and ends on the same line."""
-    keywords: Annotated[tuple[_Keyword, ...], Field(min_length=1)]
+    keywords: Annotated[tuple[_Keyword, ...], AfterValidator(_check_keywords)]
     """In upper or lower case."""
     description: str = "secret"
     """Shown in place of the secret."""
