@@ -224,10 +224,6 @@ class Redactor:
             cut = place
         return cut
 
-    def undecided(self, text: str) -> int:
-        """Return how many characters at the end of a text the user's rules may look at again when it continues."""
-        return len(text) - self.memory.own.before(text, len(text))
-
     def event(self, event: E) -> E:
         """Redact an event. Text deltas are left unchanged, because their stream is redacted instead."""
         if isinstance(event, ToolFinished | ToolProgress):
@@ -555,7 +551,7 @@ class RedactedStream:
             return self._pass_on(held)
         cut = self._safe()
         shown = self._take(cut) if cut else ""
-        if len(self._held) > _HELD_BY_RULES and self._redactor.undecided(self._held) > _HELD_BY_RULES:
+        if len(self._held) > _HELD_BY_RULES and self._undecided() > _HELD_BY_RULES:
             self._hidden, self._held, self._early = len(self._held) - self._early, "", 0
         return shown + ("" if withholds else self._plain_word())
 
@@ -598,12 +594,16 @@ class RedactedStream:
         shown, self._early = self._early, len(word)
         return word[shown:]
 
+    def _undecided(self) -> int:
+        """Return how many characters at the end of the held text the user's rules look at again when it continues."""
+        return len(self._held) - self._redactor.memory.own.before(self._held, len(self._held))
+
     def _safe(self) -> int:
         """Return the position before which every secret that began has also ended."""
         held = self._held
         if len(held) > HELD_LIMIT:
-            return len(held) - self._redactor.undecided(held)
-        if self._redactor.undecided(held) == len(held):  # cheaper than the patterns below
+            return len(held) - self._undecided()
+        if self._undecided() == len(held):  # cheaper than the patterns below
             return 0
         block = held.rfind("-----BEGIN")
         if block >= 0 and (begun := _BEGUN.match(held, block)) and _ENDED.search(held, begun.end()) is None:
