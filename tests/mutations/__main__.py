@@ -33,6 +33,8 @@ TEST_TIMEOUT = 60
 RUN_TIMEOUT = 2400
 """Seconds of all tests of one stage."""
 RESULTS = ROOT / "artifacts" / "mutations.jsonl"
+_DEVICE = 0o666
+"""Mode of /dev/null."""
 _LINKED = (".venv", ".matrix", "labextension/node_modules")
 _PLUGINS = (
     "pytest_asyncio.plugin",
@@ -92,6 +94,8 @@ class Copy:
             yield
         finally:
             self.write(mutation.file, source)
+            if os.geteuid() == 0:  # without a part of the sandbox, what tests try to break out of it comes true
+                os.chmod(os.devnull, _DEVICE)
 
     def run(self, tests: Sequence[str], *more: str) -> dict[str, tuple[str, float]]:
         """How each test ended, and its seconds; where nobody says it, the first file stands for all of them."""
